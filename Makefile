@@ -1,0 +1,51 @@
+# Two commands matter: `make demo` (fills blanks with the bundled model) and `make test` (everything a change must pass).
+# Both make their own environment in $(VENV) on first use and are quick afterwards.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+# The tests' tensors are tiny: a thread per core of a large machine would only wait for the others.
+export OMP_NUM_THREADS ?= 2
+export MKL_NUM_THREADS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+demo: $(VENV)/.installed ## fill the blanks of a small program and show how it was decided
+	@$(BIN)/anyorder demo
+
+test: lint ## all checks: style, types, layers, tests
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev ## style, types, layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.installed-dev ## rewrite the files in the house's format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev ## seconds a pass against the floor, and against the published algorithm
+	@$(BIN)/python -m benchmarks.decode
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "anyorder needs Python 3.11 or newer, but $(PYTHON) is %d.%d: use make PYTHON=/path/to/python3.11" % v[:2])'
+	@echo "Creating the environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+# $(BIN)/python is a link to an interpreter of any age, so its time says nothing: order-only.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what inference needs into $(VENV) (once; PyTorch is large)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what the tests need into $(VENV) (once; PyTorch is large)"
+	@$(PIP) --editable '.[all,dev]'
+	@touch $@ $(VENV)/.installed
