@@ -1,0 +1,1 @@
+"""The bundled checkpoints, one directory a model, each with its card."""

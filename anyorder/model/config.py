@@ -1,0 +1,146 @@
+"""The shape of an XLNet checkpoint and what anyorder stores beside it: codec, order policy, ids, trained length.
+
+``config.json`` stays a Hugging Face ``XLNetConfig`` that ``XLNetLMHeadModel.from_pretrained`` reads; one extra object,
+``"anyorder"``, carries what Hugging Face has no field for. Settings this engine does not implement are errors, never
+silence: a checkpoint that loads gives the numbers its authors saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+FORMAT_VERSION = 1
+"""Version of the ``"anyorder"`` object; a checkpoint with a newer one is refused."""
+
+ACTIVATIONS = ("gelu", "relu", "gelu_new")
+"""The feed-forward activations the engine implements, by their Hugging Face names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyOrderConfig:
+    """What a checkpoint says about itself beyond its weights; every field survives save and load.
+
+    Attributes:
+        codec: name of the codec that turns text into ids.
+        order: the order of the targets when the caller names none.
+        mask_id: id of the mask token.
+        forbidden_ids: ids that no distribution gives mass to (mask, padding, specials the codec does not use).
+        max_length: the longest sequence, in tokens, the checkpoint was trained on.
+        acceptance: measured share of drafts kept at lag 1, 2, ... on held-out text; the prior of ``draft_length=None``.
+    """
+
+    codec: str
+    order: str = "ascending"
+    mask_id: int
+    forbidden_ids: tuple[int, ...] = ()
+    max_length: int = 512
+    acceptance: tuple[float, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object written under ``"anyorder"`` in ``config.json``."""
+        return {"version": FORMAT_VERSION, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> AnyOrderConfig:
+        """Read the ``"anyorder"`` object of a ``config.json``.
+
+        Raises:
+            ValueError: if its version is newer than this package understands, or a field is missing or unknown.
+        """
+        values = dict(values)
+        version = values.pop("version", None)
+        if version != FORMAT_VERSION:
+            raise ValueError(
+                f"this checkpoint's anyorder format is version {version!r}, this package reads version {FORMAT_VERSION}; "
+                "a newer anyorder may be needed"
+            )
+        for name in ("forbidden_ids", "acceptance"):
+            values[name] = tuple(values.get(name, ()))
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ValueError(f'the "anyorder" object of config.json does not fit: {error}') from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class XLNetConfig:
+    """The hyperparameters of the network, under Hugging Face's names.
+
+    Attributes:
+        vocab_size: V, number of token ids.
+        d_model: E, embedding width.
+        n_layer: number of layers.
+        n_head: H, attention heads; ``d_model`` is a multiple of it.
+        d_inner: width of the feed-forward layer.
+        ff_activation: one of ``ACTIVATIONS``.
+        layer_norm_eps: epsilon of the layer norms.
+        dropout: probability used in training mode only.
+        clamp_len: relative distances beyond it count as it; negative means no clamp.
+        initializer_range: standard deviation of freshly initialised weights.
+        tie_word_embeddings: whether the head shares the embedding matrix.
+        other: every other key of ``config.json``, kept so that saving loses nothing.
+    """
+
+    vocab_size: int
+    d_model: int
+    n_layer: int
+    n_head: int
+    d_inner: int
+    ff_activation: str = "gelu"
+    layer_norm_eps: float = 1e-12
+    dropout: float = 0.1
+    clamp_len: int = -1
+    initializer_range: float = 0.02
+    tie_word_embeddings: bool = True
+    other: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what the engine would silently compute differently.
+
+        Raises:
+            ValueError: naming the setting, what is allowed and what was got.
+        """
+        for name in ("vocab_size", "d_model", "n_layer", "n_head", "d_inner"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"config: {name} must be at least 1, got {getattr(self, name)!r}")
+        if self.d_model % self.n_head:
+            raise ValueError(f"config: d_model ({self.d_model}) must be a multiple of n_head ({self.n_head})")
+        if self.d_model % 2:
+            raise ValueError(f"config: d_model must be even (sines and cosines), got {self.d_model}")
+        if self.ff_activation not in ACTIVATIONS:
+            raise ValueError(
+                f"config: ff_activation must be one of {', '.join(ACTIVATIONS)}, got {self.ff_activation!r}"
+            )
+        if self.other.get("bi_data"):
+            raise ValueError("config: bi_data=true (reversed half batches) is not supported; only bi_data=false is")
+        if self.other.get("attn_type", "bi") != "bi":
+            raise ValueError(f"config: attn_type must be 'bi', got {self.other['attn_type']!r}")
+
+    @property
+    def d_head(self) -> int:
+        """D, the width of one head."""
+        return self.d_model // self.n_head
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> XLNetConfig:
+        """Read a Hugging Face ``config.json`` of an XLNet model.
+
+        Raises:
+            ValueError: if it is another architecture's, lacks a field, or asks for what the engine does not implement.
+        """
+        model_type = values.get("model_type", "xlnet")
+        if model_type != "xlnet":
+            raise ValueError(f"config: model_type must be 'xlnet', got {model_type!r}")
+        names = [name for name in cls.__dataclass_fields__ if name != "other"]
+        missing = [name for name in ("vocab_size", "d_model", "n_layer", "n_head", "d_inner") if name not in values]
+        if missing:
+            raise ValueError(f"config: missing {', '.join(missing)}: is this the config.json of an XLNet model?")
+        known = {name: values[name] for name in names if name in values}
+        return cls(**known, other={name: value for name, value in values.items() if name not in names})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The Hugging Face ``config.json`` of this shape."""
+        values = asdict(self)
+        other = values.pop("other")
+        return {"architectures": ["XLNetLMHeadModel"], "model_type": "xlnet", **other, **values}

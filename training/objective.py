@@ -1,0 +1,77 @@
+"""The teacher-forced joint loss of an AS-ARM, and beside it a loss for the drafts that ASSD will make.
+
+Joint loss (Guo & Ermon 2025, equation 4): over a random prompt, the mean over the targets of
+``-log p(x[sigma_t] given x[sigma_<t])``, all in one pass. It trains the verify rows only. Drafting asks another
+question, step t from the first s < t steps, so a second set of query rows trains just that: one row a target, a random
+lag behind it. Whatever the draft loss does to q, decoding stays lossless; it only changes how many drafts are kept.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from anyorder.model.contract import AnySubsetModel
+from anyorder.order import Order
+from anyorder.visibility import concat, content_rows, draft_rows, verify_rows
+
+
+class Loss(NamedTuple):
+    """Mean negative log-likelihoods in nats a token; ``draft`` is NaN where no draft row was asked."""
+
+    verify: Tensor
+    draft: Tensor
+
+
+def objective(
+    model: AnySubsetModel,
+    tokens: Tensor,
+    order: Order,
+    *,
+    forbidden: Tensor,
+    max_lag: int = 0,
+    draft_share: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Loss:
+    """The joint loss of a batch and, if ``max_lag > 0``, the draft loss at lags uniform in ``1 .. max_lag``.
+
+    Args:
+        model: the network.
+        tokens: (B, L) int64 in position space.
+        order: which tokens are prompt and in which order the targets are decided.
+        forbidden: (F,) int64, ids that get no mass (they must not be targets).
+        max_lag: the largest lag of a draft row; 0 asks none.
+        draft_share: share of the targets that get a draft row, drawn at random (a compute dial).
+        generator: draws lags and which targets get a draft row.
+    """
+    width = order.num_steps
+    by_step = order.to_steps(tokens)
+    # Content rows stand in position order: the gather of distances is then close to a sequential read.
+    encode = content_rows(order, torch.where(order.rank < order.length[:, None], order.rank, width))
+    steps = order.num_prompt[:, None] + torch.arange(int(order.num_targets.max()), device=tokens.device)
+    steps = torch.where(steps < order.length[:, None], steps, width)
+    query = verify_rows(steps)
+    if max_lag:
+        count = max(round(draft_share * steps.shape[1]), 1)
+        pick = torch.rand(steps.shape, generator=generator).argsort(1)[:, :count].to(tokens.device)
+        drafted = steps.gather(1, pick)
+        # The first target's draft row would be its verify row: it is left out.
+        drafted = torch.where(drafted > order.num_prompt[:, None], drafted, width)
+        lag = torch.randint(1, max_lag + 1, drafted.shape, generator=generator).to(tokens.device)
+        query = concat(query, draft_rows(drafted, torch.maximum(drafted - lag, order.num_prompt[:, None])))
+    real = query.steps < width
+    query = query._replace(num_visible=torch.where(real, query.num_visible, 0))
+    logits = model.forward(by_step, order.sigma, None, encode=encode, query=query)
+    wanted = by_step.gather(1, query.steps.clamp(max=width - 1))
+    logits = logits.float().index_fill_(2, forbidden, float("-inf"))
+    losses = F.cross_entropy(
+        logits.flatten(0, 1), wanted.masked_fill(~real, -100).flatten(), reduction="none", ignore_index=-100
+    ).view(real.shape)
+    split = steps.shape[1]
+    return Loss(
+        losses[:, :split].sum() / real[:, :split].sum(),
+        losses[:, split:].sum() / real[:, split:].sum(),
+    )
