@@ -1,0 +1,81 @@
+"""The books of a decoding call, for the whole batch: what each sequence cost, what happened when, what it became."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from anyorder.decoding.generation import Counters, Generation, Method, Progress, Round
+
+
+class Ledger:
+    """Collects what loops report about the sequences alive; rows are named by their number in the full batch.
+
+    Args:
+        tokens: (B, L) int64 in order space, what sequences without targets end with.
+        num_targets: tokens to decide in the whole batch.
+        on_round: called after every round.
+    """
+
+    def __init__(self, tokens: Tensor, num_targets: int, on_round: Callable[[Progress], None] | None) -> None:
+        self._tokens = tokens.clone()
+        self._log_probs = torch.zeros(tokens.shape, device=tokens.device)
+        self._rounds = torch.zeros_like(tokens)
+        self._counters = Counters.zero(len(tokens))
+        self._history: list[Round] = []
+        self._decided, self._num_targets, self._on_round = 0, num_targets, on_round
+        self._start = time.perf_counter()
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds entered so far."""
+        return len(self._history)
+
+    def count_pass(self, rows: Tensor, computed: Tensor, *, takes_part: Tensor) -> None:
+        """Enter a network pass: (A,) content and query rows computed for these (A,) sequences, and who took part."""
+        self._counters.nfe[rows] += takes_part
+        self._counters.rows[rows] += computed
+
+    def count_drafts(self, rows: Tensor, drafted: Tensor) -> None:
+        """Enter (A,) tokens proposed by a drafter that is not the model."""
+        self._counters.draft_nfe[rows] += drafted
+
+    def count_scoring(self, scored: Tensor) -> None:
+        """Enter a pass spent on log-densities, for the (B,) sequences it scored."""
+        self._counters.score_nfe.add_(scored)
+
+    def enter(self, done: Round) -> None:
+        """Enter a finished round."""
+        num_new = done.num_kept + done.has_final
+        self._counters.seconds[done.rows[num_new > 0]] = time.perf_counter() - self._start
+        self._history.append(done)
+        self._decided += int(num_new.sum())
+        if self._on_round is not None:
+            self._on_round(Progress(rounds=self.num_rounds, decided=self._decided, targets=self._num_targets))
+
+    def store(self, rows: Tensor, tokens: Tensor, log_probs: Tensor, rounds: Tensor) -> None:
+        """Keep the (A, L) results of some sequences."""
+        rows = rows.to(tokens.device)
+        self._tokens[rows] = tokens
+        self._log_probs = self._log_probs.to(log_probs.dtype)
+        self._log_probs[rows] = log_probs
+        self._rounds[rows] = rounds
+
+    def close(self, method: Method, log_probs: Tensor | None = None) -> Generation:
+        """The finished batch, with (B, L) log-densities from elsewhere if the loop had none."""
+        return Generation(
+            tokens=self._tokens,
+            log_probs=self._log_probs if log_probs is None else log_probs,
+            rounds=self._rounds,
+            method=method,
+            counters=self._counters,
+            history=tuple(self._history),
+        )
+
+    @property
+    def tokens(self) -> Tensor:
+        """(B, L) the tokens stored so far."""
+        return self._tokens

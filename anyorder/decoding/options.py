@@ -1,0 +1,69 @@
+"""What a caller decides about decoding, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from anyorder.decoding.generation import Method
+from anyorder.draft_length import DraftLengthPolicy
+from anyorder.drafting import Drafter
+from anyorder.sampling import Sampling
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeOptions:
+    """How to decode.
+
+    Attributes:
+        method: ``"sequential"``, ``"assd"`` (a pass to draft, a pass to test), ``"one-pass"`` (each pass tests the
+            drafts in hand and answers the next ones), or ``"parallel"`` (lossy).
+        draft_length: K, the number of drafts in a round; ``None`` lets ``policy`` choose, each round and sequence anew.
+        steps: in how many groups ``"parallel"`` decides the targets.
+        sampling: temperature, top-k, top-p.
+        drafter: ``"self"`` (the model's parallel conditionals), ``"ngram"``, or an object with ``propose``.
+        max_rows: at most this many query rows a pass and sequence; one-pass decoding then gives up next-draft rows of
+            the least likely outcomes (rows that verify are never given up). ``None`` is no limit.
+        policy: what ``draft_length=None`` follows, and what ``max_rows`` judges outcomes by.
+    """
+
+    method: Method = "one-pass"
+    draft_length: int | None = None
+    steps: int = 1
+    sampling: Sampling = field(default_factory=Sampling)
+    drafter: Literal["self", "ngram"] | Drafter = "self"
+    max_rows: int | None = None
+    policy: DraftLengthPolicy = field(default_factory=DraftLengthPolicy)
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            names = ", ".join(repr(name) for name in get_args(Method))
+            raise ValueError(f"unknown method {self.method!r}: use {names}")
+        _require_integer("draft_length", self.draft_length, 0, "None lets the policy choose")
+        _require_integer("max_rows", self.max_rows, 1, "None is no limit")
+        if self.steps is None:
+            raise TypeError("steps must be an integer of at least 1; got None")
+        _require_integer("steps", self.steps, 1, "the number of groups of parallel decoding")
+        if isinstance(self.drafter, str):
+            if self.drafter not in ("self", "ngram"):
+                raise ValueError(f"unknown drafter {self.drafter!r}: use 'self', 'ngram' or an object with propose()")
+        elif not isinstance(self.drafter, Drafter):
+            raise TypeError(f"a drafter needs a method propose(); got {type(self.drafter).__name__}")
+
+    @property
+    def effective_method(self) -> Method:
+        """The method that runs: drafts too few to gain anything are not made."""
+        useless = 1 if self.method == "assd" and self.drafter == "self" else 0
+        speculative = self.method in ("assd", "one-pass")
+        if speculative and self.draft_length is not None and self.draft_length <= useless:
+            return "sequential"
+        return self.method
+
+
+def _require_integer(name: str, value: int | None, least: int, note: str) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer ({note}); got {value!r} ({type(value).__name__})")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least} ({note}); got {value}")

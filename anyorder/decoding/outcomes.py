@@ -1,0 +1,136 @@
+"""The query rows of a one-pass round: those that test the drafts in hand, and the next drafts' for every outcome.
+
+With w drafts in hand at steps n .. n + w - 1, row n + a tests draft a (a < w) or yields the bonus token (a = w); it
+sees n + a steps. Outcome a, "a drafts kept, step n + a decided by that row", asks in advance for the steps n + a + 1,
+... that see n + a steps. Rows that test are mandatory. Rows of next drafts may be left out for any reason known before
+the test: a row that was not computed only means fewer drafts in the next round. They are left out by expected use: the
+    probability
+that the outcome happens and the draft is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from anyorder.decoding.session import Session
+from anyorder.visibility import Rows, concat, draft_rows, verify_rows
+
+
+def next_lengths(session: Session, num_drafts: Tensor) -> Tensor:
+    """How many next drafts to ask for in every outcome.
+
+    Args:
+        session: the sequences alive.
+        num_drafts: (A,) drafts in hand, w.
+
+    Returns:
+        (A, max(w) + 1) int64.
+    """
+    options, policy = session.options, session.options.policy
+    width = int(num_drafts.max()) + 1
+    if session.drafter is not None:
+        return torch.zeros(len(num_drafts), width, dtype=torch.long)
+    outcome = torch.arange(width)
+    # The outcome's own token takes a step, so this many are left to draft after it.
+    limit = (session.remaining[:, None] - 1 - outcome).clamp(min=0) * (outcome <= num_drafts[:, None])
+    most = policy.max_lag if options.draft_length is None else options.draft_length
+    limit = limit.clamp(max=most)
+    if options.draft_length is not None and options.max_rows is None:
+        return limit
+    return _most_useful(session, num_drafts, limit, most)
+
+
+def _most_useful(session: Session, num_drafts: Tensor, limit: Tensor, most: int) -> Tensor:
+    """(A, W) the next drafts of ``limit`` worth their rows, or fitting into ``max_rows``, most useful first."""
+    options, policy = session.options, session.options.policy
+    outcome, ahead = torch.arange(limit.shape[1]), torch.arange(1, most + 1)
+    survival = policy.survival(session.history, max(most, limit.shape[1]))
+    happens = survival[:, : limit.shape[1]] - survival[:, 1 : limit.shape[1] + 1] * (outcome < num_drafts[:, None])
+    use = happens[:, :, None] * survival[:, None, 1 : most + 1]
+    possible = ahead <= limit[:, :, None]
+    # In an outcome a later draft is never of more use than an earlier one, and the sort is stable: prefixes stay whole.
+    ranked, place = use.masked_fill(~possible, -1.0).flatten(1).sort(dim=1, descending=True, stable=True)
+    testing = num_drafts + (session.remaining > num_drafts)
+    count = possible.flatten(1).sum(1)
+    if options.draft_length is None:
+        chance = happens[:, :, None].expand_as(use).flatten(1).gather(1, place)
+        count = torch.minimum(count, _worthwhile(session, ranked.clamp(min=0), chance, num_drafts + 1 + testing))
+    if options.max_rows is not None:
+        count = torch.minimum(count, (options.max_rows - testing).clamp(min=0))
+    chosen = torch.arange(ranked.shape[1]) < count[:, None]
+    return torch.zeros_like(chosen).scatter(1, place, chosen).view_as(use).sum(2)
+
+
+def _worthwhile(session: Session, use: Tensor, chance: Tensor, mandatory: Tensor) -> Tensor:
+    """(A,) how many of the (A, R) next drafts, the most useful first, gain most beyond their cost.
+
+    A draft is expected to save ``use`` tokens, each worth what a token costs at best; it costs a row now and, if its
+    outcome happens, a row to encode and a row to test it in the next pass.
+    """
+    policy = session.options.policy
+    price = policy.token_price(policy.survival(session.history))
+    now = policy.costs(mandatory[:, None] + torch.arange(use.shape[1] + 1)) - policy.costs(mandatory)[:, None]
+    pair = policy.costs(mandatory + 2) - policy.costs(mandatory)
+    gain = (price[:, None] * use - chance * pair[:, None]).cumsum(1)
+    return (torch.nn.functional.pad(gain, (1, 0)) - now).argmax(1)
+
+
+@dataclass(frozen=True)
+class OutcomeRows:
+    """The query rows of a pass and where each outcome's lie.
+
+    Attributes:
+        query: (A, W + R) rows on the host, the W that test first.
+        num_testing: W, the largest number of drafts in hand plus one.
+        lengths: (A, W) next drafts asked for in every outcome.
+    """
+
+    query: Rows
+    num_testing: int
+    lengths: Tensor
+
+    @classmethod
+    def plan(cls, session: Session, num_drafts: Tensor, lengths: Tensor) -> OutcomeRows:
+        """Lay out the rows for (A,) drafts in hand and (A, W) next drafts wanted, a sequence's rows packed together."""
+        sentinel, remaining = session.order.num_steps, session.remaining
+        testing = verify_rows(session.steps(torch.minimum(num_drafts + 1, remaining)))
+        width = lengths.shape[1]
+        testing = Rows(*(torch.nn.functional.pad(part, (0, width - part.shape[1]), value=sentinel) for part in testing))
+        ends = lengths.cumsum(1)
+        column = torch.arange(int(ends[:, -1].max()))
+        outcome = (column >= ends[:, :, None]).sum(1)
+        within = outcome.clamp(max=width - 1)
+        ahead = column - (ends - lengths).gather(1, within) + 1
+        sees = session.num_decoded[:, None] + outcome
+        steps = torch.where(outcome < width, sees + ahead, sentinel)
+        return cls(concat(testing, draft_rows(steps, sees)), width, lengths)
+
+    def testing(self, values: Tensor) -> Tensor:
+        """The part (A, W, ...) of per-row values that belongs to the rows that test."""
+        return values[:, : self.num_testing]
+
+    def testing_rows(self, query: Rows) -> Rows:
+        """The rows that test."""
+        return Rows(self.testing(query.steps), self.testing(query.num_visible))
+
+    def of_outcome(self, num_kept: Tensor, logits: Tensor, query: Rows) -> tuple[Tensor, Tensor, Rows]:
+        """The next drafts' answers in the outcome that happened.
+
+        Args:
+            num_kept: (A,) on the host, the outcome of each sequence.
+            logits: (A, W + R, V) of the pass.
+            query: its rows, on the device.
+
+        Returns:
+            (A,) how many next drafts there are, (A, N, V) their logits, and their (A, N) rows.
+        """
+        chosen = num_kept[:, None]
+        counts = self.lengths.gather(1, chosen)[:, 0]
+        start = self.num_testing + (self.lengths.cumsum(1) - self.lengths).gather(1, chosen)
+        column = start + torch.arange(int(counts.max()))
+        column = column.clamp(max=logits.shape[1] - 1).to(logits.device)
+        answers = logits.gather(1, column[..., None].expand(-1, -1, logits.shape[-1]))
+        return counts, answers, Rows(query.steps.gather(1, column), query.num_visible.gather(1, column))

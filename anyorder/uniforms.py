@@ -1,0 +1,89 @@
+"""Where randomness enters: every random choice of decoding is a comparison with a uniform number of its sequence's own.
+
+A sequence owns one generator and a draw consumes exactly as many of its numbers as were asked for it, so what a
+sequence becomes depends on its seed and never on the sequences it shares a batch with. Tests replace this one class to
+walk every branch of an algorithm and add up its output distribution exactly. The generators live on the host: the
+counts are known there before a pass, so that drawing never waits for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class Uniforms:
+    """The random numbers of a batch of sequences, one stream a sequence.
+
+    Args:
+        seeds: one seed a sequence, each what ``torch.Generator.manual_seed`` takes.
+    """
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def __len__(self) -> int:
+        return len(self._generators)
+
+    def select(self, rows: Tensor) -> Uniforms:
+        """The streams of some sequences, ``rows`` being (A,) int64 row numbers; they go on where they stood."""
+        chosen = Uniforms([])
+        chosen._generators = [self._generators[row] for row in rows.tolist()]
+        return chosen
+
+    def draw(self, counts: Tensor) -> Tensor:
+        """The next ``counts[b]`` numbers of every sequence.
+
+        Args:
+            counts: (B,) int64 on the host.
+
+        Returns:
+            (B, max(counts)) float64 in [0, 1), on the host; a row's numbers come first, zeros fill it up.
+        """
+        numbers = torch.zeros(len(counts), int(counts.max()) if len(counts) else 0, dtype=torch.float64)
+        for row, count in enumerate(counts.tolist()):
+            if count:
+                numbers[row, :count] = torch.rand(count, generator=self._generators[row], dtype=torch.float64)
+        return numbers
+
+    def categorical(self, probs: Tensor, where: Tensor) -> Tensor:
+        """Draw tokens by inverting the cumulative distribution in float64; a token of probability 0 never comes out.
+
+        Args:
+            probs: (B, N, V), non-negative; a row need not sum to one, it is drawn in proportion.
+            where: (B, N) bool on the host, which draws take place. The others consume nothing and return 0.
+
+        Returns:
+            (B, N) int64 on the device of ``probs``. A row without any mass (or with NaN) returns some valid id.
+        """
+        cumulative = probs.double().cumsum(-1)
+        threshold = self._spread(where).to(probs.device)[..., None] * cumulative[..., -1:]
+        possible = probs > 0
+        reached = (cumulative > threshold) & possible
+        # A threshold that rounds up to the total mass lies past every token: it belongs to the last possible one.
+        last = probs.shape[-1] - 1 - possible.flip(-1).to(torch.uint8).argmax(-1)
+        tokens = torch.where(reached.any(-1), reached.to(torch.uint8).argmax(-1), last)
+        return torch.where(where.to(probs.device), tokens, 0)
+
+    def bernoulli(self, probability: Tensor, where: Tensor) -> Tensor:
+        """True with the given probability, strictly: ``u < probability``, so never at 0 and always at 1 or more.
+
+        Args:
+            probability: (B, N); values above 1 are legal, NaN gives False.
+            where: (B, N) bool on the host, which draws take place. The others consume nothing and return False.
+
+        Returns:
+            (B, N) bool on the device of ``probability``.
+        """
+        below = self._spread(where).to(probability.device) < probability.double()
+        return below & where.to(probability.device)
+
+    def _spread(self, where: Tensor) -> Tensor:
+        """(B, N) float64: consecutive numbers of each row at the places where a draw takes place, 0 elsewhere."""
+        where = where.cpu()
+        numbers = self.draw(where.sum(1))
+        if not numbers.numel():
+            return torch.zeros(where.shape, dtype=torch.float64)
+        return numbers.gather(1, (where.cumsum(1) - 1).clamp(min=0)) * where
