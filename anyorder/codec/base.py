@@ -154,3 +154,10 @@ def check_encodable(text: str) -> None:
         raise ValueError(
             f"text must be valid Unicode; it has a lone surrogate {text[error.start]!r} at position {error.start}"
         ) from error
+
+
+def check_ids(ids: Sequence[int], vocab_size: int) -> None:
+    """Raise ValueError for an id outside the vocabulary."""
+    if len(ids) and not 0 <= min(ids) <= max(ids) < vocab_size:
+        wrong = next(token_id for token_id in ids if not 0 <= token_id < vocab_size)
+        raise ValueError(f"a token id must lie in 0 .. {vocab_size - 1}; got {wrong}")

@@ -13,13 +13,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-import sentencepiece
-
-from anyorder.codec.base import Blank, Layout, Token, check_encodable, check_spans
+from anyorder.codec.base import Blank, Layout, Token, check_encodable, check_ids, check_spans
+from anyorder.codec.pieces import BAR, byte_table, is_special, load_processor, read_model
 from anyorder.codec.vocabulary import MASK_PIECE, SEPARATOR_PIECE
-
-_BAR = "\u2581"
-"""What SentencePiece writes for a space inside a piece."""
 
 _PROBE = "  \ufb01 A\u0301\tx\u00a0\r\n  \n\0\u3000 "
 """Text that any normalisation, dummy prefix or whitespace removal would change."""
@@ -43,7 +39,7 @@ class SentencePieceCodec:
         self.mask_id = self._special(MASK_PIECE)
         self.separator_id = self._special(SEPARATOR_PIECE)
         self.pad_id: int = self._processor.pad_id()
-        self._bar_ids = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in _BAR.encode()]
+        self._bar_ids = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in BAR.encode()]
         if self.decode(self.encode(_PROBE)) != _PROBE:
             raise ValueError(
                 "this SentencePiece model loses text: it must be trained with identity normalisation, byte fallback, "
@@ -59,7 +55,7 @@ class SentencePieceCodec:
         """The ids of a text on its own; never a special one, whatever the text spells."""
         check_encodable(text)
         ids: list[int] = []
-        for number, part in enumerate(text.split(_BAR)):
+        for number, part in enumerate(text.split(BAR)):
             if number:
                 ids += self._bar_ids
             ids += self._processor.encode(part)
@@ -67,7 +63,8 @@ class SentencePieceCodec:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of a run of ids; byte pieces that are not UTF-8, which only sampling produces, show as U+FFFD."""
-        return b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
+        check_ids(ids, self.vocab_size)
+        return b"".join([self._bytes[token_id] for token_id in ids]).decode("utf-8", errors="replace")
 
     def tokenize(self, text: str) -> list[Token]:
         """The tokens of ``encode(text)``; a byte piece covers the whole character that it is a part of."""
@@ -97,8 +94,7 @@ class SentencePieceCodec:
 
     def token_bytes(self, token_id: int) -> bytes:
         """The UTF-8 bytes of a token; empty for a special."""
-        if not 0 <= token_id < self.vocab_size:
-            raise ValueError(f"a token id must lie in 0 .. {self.vocab_size - 1}; got {token_id}")
+        check_ids([token_id], self.vocab_size)
         return self._bytes[token_id]
 
     def save(self, directory: Path) -> None:
@@ -112,40 +108,3 @@ class SentencePieceCodec:
                 f"this SentencePiece model has no control symbol {piece!r}; train it with train_vocabulary"
             )
         return token_id
-
-
-def read_model(path: Path) -> bytes:
-    """The bytes of a model file, or ValueError if there is none to read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"no SentencePiece model can be read at {path}: {error.strerror}") from error
-
-
-def load_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
-    """A processor for a serialised model, or ValueError if the bytes are not one."""
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(model)
-    except RuntimeError as error:
-        raise ValueError(f"these {len(model)} bytes are not a SentencePiece model (damaged or truncated?)") from error
-    return processor
-
-
-def is_special(processor: sentencepiece.SentencePieceProcessor, token_id: int) -> bool:
-    """Whether an id stands for no text: unknown, control (mask, padding, separator) or unused."""
-    return bool(processor.is_unknown(token_id) or processor.is_control(token_id) or processor.is_unused(token_id))
-
-
-def byte_table(processor: sentencepiece.SentencePieceProcessor) -> list[bytes]:
-    """The UTF-8 bytes of every id: a byte piece is its byte, a special is nothing, U+2581 is a space."""
-    table: list[bytes] = []
-    for token_id in range(processor.vocab_size()):
-        piece = processor.id_to_piece(token_id)
-        if is_special(processor, token_id):
-            table.append(b"")
-        elif processor.is_byte(token_id):
-            table.append(bytes([int(piece[3:5], 16)]))
-        else:
-            table.append(piece.replace(_BAR, " ").encode())
-    return table

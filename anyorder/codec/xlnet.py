@@ -1,0 +1,253 @@
+"""XLNet's own vocabulary: text is encoded jointly, blanks widen to token borders, what is outside returns unchanged.
+
+The vocabulary of ``xlnet-base-cased`` marks the start of a word and so adds a space at every join of separately
+encoded text ("hap" + "py" would read "hap py"); hence joint encoding. A blank replaces whole tokens, and since a word
+owns the white space before it, a blank begins right after the token before it; that white space is put back, as it
+was, when the fill starts with a word. Two blanks in one token: the first replaces it. An empty blank inside a word
+replaces nothing: the word is cut there, by XLNet's user-defined symbol ``<eop>``, which is encoded and then dropped.
+
+The vocabulary is lossy. Three names say what becomes of what it cannot carry:
+
+- ``"xlnet"``: it vanishes from the model's view (never from the text), and a warning names it;
+- ``"xlnet-escaped"``: a reversible escape, for models trained with it: newline ``<eop>``, tab ``<sep>``, a space that
+  is not a single one between two words ``<cls>``, other characters ``<s>`` their hexadecimal code point ``</s>``;
+- ``"legacy-asarm-code"``: the published code checkpoint's mapping: newline ``<cls>``, tab ``<sep>``, two spaces
+  ``<unk>`` from the left. (It has a rule for three spaces, which never fires because the one for two runs first.) An
+  odd space before a word is the word's own, so the ids do not tell it from none.
+
+The text of a word-start piece is a space and the word, or the word alone at the start of a text and after an escape.
+Source: Yang et al., "XLNet", 2019, with its published SentencePiece flags; Guo & Ermon 2025, published code.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from anyorder.codec.base import Blank, Layout, Token, check_encodable, check_ids, check_spans
+from anyorder.codec.pieces import BAR, byte_table, is_special, load_processor, read_model
+from anyorder.codec.xlnet_words import CUT_PIECE, WordEncoder
+
+XLNetName = Literal["xlnet", "xlnet-escaped", "legacy-asarm-code"]
+"""What becomes of the characters that XLNet's vocabulary cannot carry."""
+
+_ESCAPES: Mapping[str, Mapping[str, str]] = {
+    "xlnet": {},
+    "xlnet-escaped": {"\n": "<eop>", "\t": "<sep>", " ": "<cls>"},
+    "legacy-asarm-code": {"\n": "<cls>", "\t": "<sep>", "  ": "<unk>"},
+}
+_OPEN, _CLOSE = "<s>", "</s>"
+_HEX_DIGITS = "0123456789abcdef"
+
+
+class XLNetCodec:
+    """The codec of XLNet checkpoints; ``name`` says how it treats what the vocabulary cannot carry.
+
+    Raises:
+        ValueError: for an unknown name, or a model that is not XLNet's kind of vocabulary.
+    """
+
+    def __init__(self, model: bytes, *, name: XLNetName = "xlnet") -> None:
+        if name not in get_args(XLNetName):
+            raise ValueError(f"an XLNet codec is one of {', '.join(map(repr, get_args(XLNetName)))}; got {name!r}")
+        self.name: str = name
+        self._model = model
+        self._processor = load_processor(model)
+        self.vocab_size: int = self._processor.vocab_size()
+        self.mask_id = self._symbol("<mask>")
+        self.pad_id = self._symbol("<pad>")
+        self.separator_id = self._symbol("<eod>")
+        self._reversible = name == "xlnet-escaped"
+        self._words = WordEncoder(self._processor, self._symbol(CUT_PIECE), as_is=self._reversible)
+        self._escape_ids = {text: self._symbol(piece) for text, piece in _ESCAPES[name].items()}
+        used = set(self._escape_ids.values())
+        self._open_id = self._close_id = -1
+        if self._reversible:
+            self._open_id, self._close_id = self._symbol(_OPEN), self._symbol(_CLOSE)
+            self._digit_ids = {digit: self._symbol(digit) for digit in _HEX_DIGITS}
+            used |= {self._open_id, self._close_id}
+        self._plain = self._plain_pattern()
+        specials = {i for i in range(self.vocab_size) if is_special(self._processor, i)} | {self._symbol(CUT_PIECE)}
+        self.forbidden_ids = tuple(sorted(specials - used))
+        self._bytes = byte_table(self._processor)
+        for token_id in specials:
+            self._bytes[token_id] = b""
+        for text, token_id in self._escape_ids.items():
+            self._bytes[token_id] = text.encode()
+        self._warned: set[str] = set()
+
+    @classmethod
+    def from_file(cls, path: Path | str, *, name: XLNetName = "xlnet") -> XLNetCodec:
+        """The codec of a ``spiece.model`` or ``tokenizer.model`` file."""
+        return cls(read_model(Path(path)), name=name)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text on its own, without ``<sep>`` and ``<cls>`` behind it."""
+        return [token.id for token in self.tokenize(text)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of a run of ids, the first word without a space before it."""
+        return self._render(ids, joined=True)
+
+    def tokenize(self, text: str) -> list[Token]:
+        """The tokens of a text; the white space before a word and what vanishes belong to no token's range."""
+        check_encodable(text)
+        self._warn(text)
+        return self._tokens(text, ())
+
+    def layout(self, text: str, spans: Sequence[tuple[int, int]]) -> Layout:
+        """Encode jointly and cut at token borders: a blank covers each token it shares a character with."""
+        check_encodable(text)
+        check_spans(text, spans)
+        self._warn(text)
+        tokens = self._tokens(text, [start for start, end in spans if start == end])
+        starts = [token.start for token in tokens]
+        segments: list[tuple[int, ...]] = []
+        blanks: list[Blank] = []
+        done = 0  # tokens that lie in earlier segments and blanks
+        for start, end in spans:
+            first = done
+            while first < len(tokens) and tokens[first].end <= start:
+                first += 1
+            last = max(first, bisect_left(starts, end)) if end > start else first
+            border = tokens[first - 1].end if first else 0
+            if last > first:
+                stop = tokens[last - 1].end
+            else:
+                stop = _gap_stop(text, border, (start, end), starts[first] if first < len(tokens) else len(text))
+            segments.append(tuple(token.id for token in tokens[done:first]))
+            border = max(border, blanks[-1].end) if blanks else border
+            blanks.append(Blank(start=border, end=max(border, stop), ids=tuple(t.id for t in tokens[first:last])))
+            done = last
+        segments.append(tuple(token.id for token in tokens[done:]))
+        return Layout(segments=tuple(segments), blanks=tuple(blanks))
+
+    def fill(self, ids: Sequence[int], text: str, blank: Blank) -> str:
+        """The ids' text; the white space that the blank owns stays as it was if the fill is empty or starts a word."""
+        replaced = text[blank.start : blank.end]
+        tokens = self._tokens(replaced, ())
+        own_space = replaced[: tokens[0].start] if tokens else replaced
+        if not ids:
+            return own_space
+        starts_word = self._processor.id_to_piece(int(ids[0])).startswith(BAR)
+        if starts_word and own_space:
+            return own_space + self._render(ids, joined=True)
+        return self._render(ids, joined=blank.start == 0 or not self._is_carried(text[blank.start - 1]))
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The UTF-8 bytes of a token, a word-start piece with its space; empty for specials and ``<s>``, ``</s>``."""
+        check_ids([token_id], self.vocab_size)
+        return self._bytes[token_id]
+
+    def save(self, directory: Path) -> None:
+        """Write ``tokenizer.model`` into a directory that exists."""
+        (Path(directory) / "tokenizer.model").write_bytes(self._model)
+
+    def _tokens(self, text: str, cuts: Sequence[int]) -> list[Token]:
+        """Joint encoding with character ranges; ``cuts`` are positions that no token may cross inside a word."""
+        tokens: list[Token] = []
+        for start, end, is_plain in self._parts(text):
+            if is_plain:
+                inside = [cut - start for cut in cuts if start < cut < end]
+                for token_id, begin, stop in self._words.encode(text[start:end], inside):
+                    tokens.append(Token(token_id, text[start + begin : start + stop], start + begin, start + stop))
+            else:
+                escaped = text[start:end]
+                tokens += [Token(token_id, escaped, start, end) for token_id in self._spell(escaped)]
+        return tokens
+
+    def _parts(self, text: str) -> Iterator[tuple[int, int, bool]]:
+        """Cut a text into runs that XLNet's vocabulary encodes (True) and escapes (False)."""
+        if self._plain is None:
+            yield 0, len(text), True
+            return
+        for match in self._plain.finditer(text):
+            yield match.start(), match.end(), match.lastgroup == "plain"
+
+    def _plain_pattern(self) -> re.Pattern[str] | None:
+        if self._reversible:
+            word = f"[{re.escape(''.join(sorted(self._words.carried)))}]+"
+            return re.compile(f"(?P<plain>{word}(?: {word})*)|(?P<escape>.)", re.DOTALL)
+        if self._escape_ids:
+            escape = "|".join(map(re.escape, self._escape_ids))
+            return re.compile(f"(?P<escape>{escape})|(?P<plain>(?:(?!{escape}).)+)", re.DOTALL)
+        return None
+
+    def _spell(self, escaped: str) -> list[int]:
+        if escaped in self._escape_ids:
+            return [self._escape_ids[escaped]]
+        return [self._open_id, *(self._digit_ids[digit] for digit in f"{ord(escaped):x}"), self._close_id]
+
+    def _render(self, ids: Sequence[int], *, joined: bool) -> str:
+        """The text of ids; ``joined`` says that a word at the front needs no space before it."""
+        escapes = {token_id: text for text, token_id in self._escape_ids.items()}
+        parts: list[str] = []
+        code: str | None = None
+        for token_id in map(int, ids):
+            piece = self.token_bytes(token_id).decode()
+            if token_id == self._open_id:
+                code, joined = "", True
+            elif token_id == self._close_id:
+                parts.append(_character(code or ""))
+                code, joined = None, True
+            elif code is not None:
+                code += piece
+            elif token_id in escapes:
+                parts.append(piece)
+                joined = True
+            elif piece:
+                parts.append(piece[1:] if joined and piece.startswith(" ") else piece)
+                joined = False
+        return "".join(parts)
+
+    def _is_carried(self, character: str) -> bool:
+        """Whether a word-start piece right after this character needs its space."""
+        return not character.isspace() and (not self._reversible or character in self._words.carried)
+
+    def _warn(self, text: str) -> None:
+        """Name, once for each codec, the characters of a text that the vocabulary changes or loses."""
+        if self._reversible:
+            return
+        lost = self._words.lost(text, escapes=tuple(self._escape_ids)) - self._warned
+        if lost:
+            self._warned |= lost
+            names = ", ".join(sorted(map(repr, lost)))
+            warnings.warn(
+                f"XLNet's vocabulary ({self.name}) cannot carry {names}: the model sees the text without, or something "
+                "else in their place; outside the blanks the text itself does not change",
+                stacklevel=3,
+            )
+
+    def _symbol(self, piece: str) -> int:
+        token_id: int = self._processor.piece_to_id(piece)
+        if self._processor.id_to_piece(token_id) != piece:
+            raise ValueError(f"this SentencePiece model is not a vocabulary of XLNet's kind: it has no piece {piece!r}")
+        return token_id
+
+
+def _gap_stop(text: str, border: int, span: tuple[int, int], following: int) -> int:
+    """Where a blank that covers no token ends; the word behind it, if any, keeps white space of its own before it.
+
+    Args:
+        text: the whole text.
+        border: the end of the token before the blank.
+        span: the character range asked for, between that token and the next.
+        following: the start of the token after the blank.
+    """
+    start, end = span
+    if end < following or following == len(text):
+        return end
+    return start if start < following else border
+
+
+def _character(code: str) -> str:
+    """The character of a hexadecimal code point; U+FFFD for what only sampling can produce."""
+    if code and all(digit in _HEX_DIGITS for digit in code):
+        value = int(code, 16)
+        if value <= 0x10FFFF and not 0xD800 <= value <= 0xDFFF:
+            return chr(value)
+    return "\ufffd"

@@ -1,0 +1,127 @@
+"""Words of XLNet's vocabulary with character offsets: the normalisation of transformers 5 around SentencePiece's own.
+
+Reproduces ``XLNetTokenizer`` of transformers 5.24 (``keep_accents=False``, ``do_lower_case=False``) for text that
+spells no special token: two backquotes and two apostrophes become a double quote, NFKD, marks dropped, then the
+model's own character map, white space collapsed, every word with a word-start piece. Text that does spell one
+(``<mask>``) is ordinary text here. Every step keeps track of the characters it came from.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import sentencepiece
+
+from anyorder.codec.pieces import BAR, is_special
+
+CUT_PIECE = "<eop>"
+"""A user-defined symbol of XLNet: no piece crosses it, so it can cut a word without starting another."""
+
+_QUOTES = re.compile("``|''")
+
+
+class Piece(NamedTuple):
+    """A token id and the characters it covers."""
+
+    id: int
+    start: int
+    end: int
+
+
+class WordEncoder:
+    """Text to pieces with offsets.
+
+    Args:
+        processor: a SentencePiece model trained with XLNet's flags.
+        cut_id: the id of ``CUT_PIECE``.
+        as_is: leave out the quotes, the decomposition and the dropping of marks.
+    """
+
+    def __init__(self, processor: sentencepiece.SentencePieceProcessor, cut_id: int, *, as_is: bool) -> None:
+        self._processor = processor
+        self._cut_id = cut_id
+        self._as_is = as_is
+
+    def encode(self, text: str, cuts: Sequence[int]) -> list[Piece]:
+        """The pieces of a text, of which none crosses a cut, a position inside a word.
+
+        A lone word-start piece covers the first character of its word.
+        """
+        plain, origin = (text, list(range(len(text) + 1))) if self._as_is else _simplify(text)
+        plain, origin = _insert_cuts(plain, origin, cuts)
+        normal, offsets = self._processor.normalize(plain, with_offsets=True)
+        source = [origin[offset] for offset in offsets]
+        ids: list[int] = self._processor.encode(plain)
+        spellings: list[str] = self._processor.encode(plain, out_type=str)
+        pieces: list[Piece] = []
+        stop = 0
+        for token_id, spelling in zip(ids, spellings, strict=True):
+            begin, stop = stop, stop + len(spelling)
+            if token_id == self._cut_id:
+                continue
+            first = begin + (spelling[0] == BAR)
+            start = source[first] if first < len(normal) else len(text)
+            end = next((position for position in source[max(stop, first + 1) :] if position > start), len(text))
+            pieces.append(Piece(token_id, start, _without_space(text, start, end)))
+        return pieces
+
+    @cached_property
+    def carried(self) -> frozenset[str]:
+        """Characters that the vocabulary spells as they are, wherever they stand; a space is not among them."""
+        pieces = map(self._processor.id_to_piece, range(self._processor.vocab_size()))
+        return frozenset(piece for piece in pieces if len(piece) == 1 and self._keeps(piece))
+
+    def lost(self, text: str, *, escapes: Sequence[str]) -> set[str]:
+        """The characters, pairs of quotes and white space of a text that do not come back from its ids."""
+        for escape in escapes:
+            text = text.replace(escape, "\n")
+        single = re.sub(r"(?<=[^\s]) (?=[^\s])", "", text)
+        lost = set(single) - self.carried - ({"\n"} if escapes else set())
+        return lost | set(_QUOTES.findall(text))
+
+    def _keeps(self, character: str) -> bool:
+        is_mark = unicodedata.category(character).startswith("M") or "\u1160" <= character <= "\u11ff"
+        token_id = self._processor.piece_to_id(character)
+        if character == BAR or is_mark or is_special(self._processor, token_id):
+            return False
+        return bool(self._processor.normalize(character) == BAR + character) and _simplify(character)[0] == character
+
+
+def _simplify(text: str) -> tuple[str, list[int]]:
+    """Quotes, NFKD and the dropping of marks; with the position each character came from, and the length last."""
+    plain: list[str] = []
+    origin: list[int] = []
+    position = 0
+    while position < len(text):
+        pair = _QUOTES.match(text, position)
+        kept = (
+            '"'
+            if pair
+            else [c for c in unicodedata.normalize("NFKD", text[position]) if unicodedata.category(c)[0] != "M"]
+        )
+        plain += kept
+        origin += [position] * len(kept)
+        position += 2 if pair else 1
+    return "".join(plain), [*origin, len(text)]
+
+
+def _insert_cuts(plain: str, origin: list[int], cuts: Sequence[int]) -> tuple[str, list[int]]:
+    """Put ``CUT_PIECE`` at each cut inside a word and inside every literal ``CUT_PIECE``, which is ordinary text."""
+    places = {bisect_left(origin, cut) for cut in cuts} | {m.start() + 2 for m in re.finditer(CUT_PIECE, plain)}
+    for place in sorted(places, reverse=True):
+        if 0 < place < len(plain) and not plain[place - 1].isspace() and not plain[place].isspace():
+            plain = plain[:place] + CUT_PIECE + plain[place:]
+            origin = [*origin[:place], *[origin[place]] * len(CUT_PIECE), *origin[place:]]
+    return plain, origin
+
+
+def _without_space(text: str, start: int, end: int) -> int:
+    """The end of a piece without the white space behind it, which belongs to the next word."""
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return max(end, min(start + 1, len(text)))
