@@ -64,7 +64,8 @@ class XLNetCodec:
         self._reversible = name == "xlnet-escaped"
         self._words = WordEncoder(self._processor, self._symbol(CUT_PIECE), as_is=self._reversible)
         self._escape_ids = {text: self._symbol(piece) for text, piece in _ESCAPES[name].items()}
-        used = set(self._escape_ids.values())
+        self._escaped = set(self._escape_ids.values())
+        used = set(self._escaped)
         self._open_id = self._close_id = -1
         if self._reversible:
             self._open_id, self._close_id = self._symbol(_OPEN), self._symbol(_CLOSE)
@@ -127,16 +128,22 @@ class XLNetCodec:
         return Layout(segments=tuple(segments), blanks=tuple(blanks))
 
     def fill(self, ids: Sequence[int], text: str, blank: Blank) -> str:
-        """The ids' text; the white space that the blank owns stays as it was if the fill is empty or starts a word."""
+        """The ids' text, such that the joint ids spell the completed text.
+
+        The white space that the blank owns stays as it was if the fill is empty or starts a word; a word behind the
+        blank that has none of its own (at the start of a text, after an escape) gets a space. A fill sees the text, not
+        other fills: of two blanks that touch where no word stands before them, the second gets no space.
+        """
         replaced = text[blank.start : blank.end]
         tokens = self._tokens(replaced, ())
         own_space = replaced[: tokens[0].start] if tokens else replaced
         if not ids:
             return own_space
         starts_word = self._processor.id_to_piece(int(ids[0])).startswith(BAR)
-        if starts_word and own_space:
-            return own_space + self._render(ids, joined=True)
-        return self._render(ids, joined=blank.start == 0 or not self._is_carried(text[blank.start - 1]))
+        kept = own_space if starts_word else ""
+        fill = kept + self._render(ids, joined=bool(kept) or not self._needs_space(text, blank.start))
+        behind = blank.end < len(text) and self._is_carried(text[blank.end]) and not self._needs_space(text, blank.end)
+        return fill + " " if behind and self._needs_space(fill, len(fill)) else fill
 
     def token_bytes(self, token_id: int) -> bytes:
         """The UTF-8 bytes of a token, a word-start piece with its space; empty for specials and ``<s>``, ``</s>``."""
@@ -184,7 +191,6 @@ class XLNetCodec:
 
     def _render(self, ids: Sequence[int], *, joined: bool) -> str:
         """The text of ids; ``joined`` says that a word at the front needs no space before it."""
-        escapes = {token_id: text for text, token_id in self._escape_ids.items()}
         parts: list[str] = []
         code: str | None = None
         for token_id in map(int, ids):
@@ -196,7 +202,7 @@ class XLNetCodec:
                 code, joined = None, True
             elif code is not None:
                 code += piece
-            elif token_id in escapes:
+            elif token_id in self._escaped:
                 parts.append(piece)
                 joined = True
             elif piece:
@@ -204,8 +210,12 @@ class XLNetCodec:
                 joined = False
         return "".join(parts)
 
+    def _needs_space(self, text: str, position: int) -> bool:
+        """Whether a word at this position would run into the word before it."""
+        return position > 0 and self._is_carried(text[position - 1])
+
     def _is_carried(self, character: str) -> bool:
-        """Whether a word-start piece right after this character needs its space."""
+        """Whether a character is part of a word, not white space and not an escape."""
         return not character.isspace() and (not self._reversible or character in self._words.carried)
 
     def _warn(self, text: str) -> None:

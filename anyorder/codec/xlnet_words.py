@@ -50,24 +50,29 @@ class WordEncoder:
     def encode(self, text: str, cuts: Sequence[int]) -> list[Piece]:
         """The pieces of a text, of which none crosses a cut, a position inside a word.
 
-        A lone word-start piece covers the first character of its word.
+        A lone word-start piece covers what the piece behind it covers.
         """
         plain, origin = (text, list(range(len(text) + 1))) if self._as_is else _simplify(text)
         plain, origin = _insert_cuts(plain, origin, cuts)
         normal, offsets = self._processor.normalize(plain, with_offsets=True)
         source = [origin[offset] for offset in offsets]
+        beyond = _next_greater(source, len(text))
         ids: list[int] = self._processor.encode(plain)
         spellings: list[str] = self._processor.encode(plain, out_type=str)
         pieces: list[Piece] = []
+        lone: list[int] = []
         stop = 0
         for token_id, spelling in zip(ids, spellings, strict=True):
             begin, stop = stop, stop + len(spelling)
             if token_id == self._cut_id:
                 continue
-            first = begin + (spelling[0] == BAR)
-            start = source[first] if first < len(normal) else len(text)
-            end = next((position for position in source[max(stop, first + 1) :] if position > start), len(text))
-            pieces.append(Piece(token_id, start, _without_space(text, start, end)))
+            if spelling == BAR and stop < len(normal):
+                lone.append(token_id)
+                continue
+            start = source[min(begin + (spelling[0] == BAR), stop - 1)]
+            end = _without_space(text, start, beyond[stop - 1])
+            pieces += [Piece(each, start, end) for each in (*lone, token_id)]
+            lone = []
         return pieces
 
     @cached_property
@@ -118,6 +123,14 @@ def _insert_cuts(plain: str, origin: list[int], cuts: Sequence[int]) -> tuple[st
             plain = plain[:place] + CUT_PIECE + plain[place:]
             origin = [*origin[:place], *[origin[place]] * len(CUT_PIECE), *origin[place:]]
     return plain, origin
+
+
+def _next_greater(source: Sequence[int], length: int) -> list[int]:
+    """For each entry of a rising list the first greater one behind it, or ``length``."""
+    beyond = [length] * len(source)
+    for index in range(len(source) - 2, -1, -1):
+        beyond[index] = source[index + 1] if source[index + 1] > source[index] else beyond[index + 1]
+    return beyond
 
 
 def _without_space(text: str, start: int, end: int) -> int:

@@ -11,8 +11,35 @@ from anyorder.codec import Codec, SentencePieceCodec, splice
 
 HOSTILE = [
     *"\0\t\r\n \u00a0\u2028\u2029\u2581\u2585\ufdd0\ufeff\ufffd\uffff\ue000\U000f0000\U0010ffff",
-    *["\r\n", "\n    ", "\n\n        ", "  ", "e\u0301", "\u0301", "\u1112\u1161\u11ab", "한", "👩‍👩‍👧‍👦", "🏳️‍🌈", "ﬁ", "½", "``", "''"],
-    *["<mask>", "<pad>", "<sep>", "<unk>", "<s>", "</s>", "<mask:3>", "\\<mask>", "<0x41>", "<0xE2>", "<0xE2><0x96><0x81>"],
+    *[
+        "\r\n",
+        "\n    ",
+        "\n\n        ",
+        "  ",
+        "e\u0301",
+        "\u0301",
+        "\u1112\u1161\u11ab",
+        "한",
+        "👩‍👩‍👧‍👦",
+        "🏳️‍🌈",
+        "ﬁ",
+        "½",
+        "``",
+        "''",
+    ],
+    *[
+        "<mask>",
+        "<pad>",
+        "<sep>",
+        "<unk>",
+        "<s>",
+        "</s>",
+        "<mask:3>",
+        "\\<mask>",
+        "<0x41>",
+        "<0xE2>",
+        "<0xE2><0x96><0x81>",
+    ],
     *["def ", "return ", "self", "happy", "naïve", "unhappiness", "12345"],
 ]
 any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -89,14 +116,18 @@ def test_a_segment_is_encoded_as_if_it_stood_alone(codec: SentencePieceCodec) ->
 def test_a_completion_leaves_what_is_outside_the_blanks_byte_identical(codec, case: tuple, seed) -> None:
     text, spans = case
     layout = codec.layout(text, spans)
-    fills = [codec.fill([seed.randrange(codec.vocab_size) for _ in range(seed.randrange(5))], text, b) for b in layout.blanks]
+    fills = [
+        codec.fill([seed.randrange(codec.vocab_size) for _ in range(seed.randrange(5))], text, b) for b in layout.blanks
+    ]
     completed, ranges = splice(text, layout.blanks, fills)
     assert [completed[start:end] for start, end in ranges] == fills
     outside = [
         completed[a:b]
         for a, b in zip([0, *(e for _, e in ranges)], [*(s for s, _ in ranges), len(completed)], strict=True)
     ]
-    original = [text[a:b] for a, b in zip([0, *(e for _, e in spans)], [*(s for s, _ in spans), len(text)], strict=True)]
+    original = [
+        text[a:b] for a, b in zip([0, *(e for _, e in spans)], [*(s for s, _ in spans), len(text)], strict=True)
+    ]
     assert [part.encode() for part in outside] == [part.encode() for part in original]
 
 

@@ -13,7 +13,12 @@ def pieces(codec: SentencePieceCodec) -> list[bytes]:
 
 def test_a_line_break_and_its_indentation_are_one_token(codec: SentencePieceCodec) -> None:
     text = "def f():\n    if x:\n        y\n\n    z\n"
-    assert [token.text for token in codec.tokenize(text) if "\n" in token.text] == ["\n    ", "\n        ", "\n\n    ", "\n"]
+    assert [token.text for token in codec.tokenize(text) if "\n" in token.text] == [
+        "\n    ",
+        "\n        ",
+        "\n\n    ",
+        "\n",
+    ]
 
 
 def test_no_other_piece_holds_a_line_break(codec: SentencePieceCodec) -> None:
