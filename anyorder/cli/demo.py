@@ -1,0 +1,69 @@
+"""``anyorder demo``: a text with blanks, its fills with their probabilities, how they were decided, what it cost."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+from typing import TYPE_CHECKING, Literal
+
+from anyorder.trace import render
+
+if TYPE_CHECKING:
+    from anyorder import InfillResult, Model
+
+TEXT = '''def read_lines(path):
+    """Return the lines of a text file."""
+    with open(<mask:1>, encoding="utf-8") as <mask:1>:
+        return <mask:4>
+
+
+class Stack:
+    def __init__(self):
+        self.items = <mask:1>
+
+    def push(self, item):
+        self.items.<mask:4>
+'''
+"""Six blanks in ordinary code."""
+
+REPEATS = 5
+"""Timed runs of each method; the median counts."""
+
+
+def show(model: Model, *, seed: int) -> None:
+    """Write the demonstration to standard output."""
+    import anyorder
+
+    write = sys.stdout.write
+    write(f"{model!r}\n\nThe text, with blanks of so many tokens:\n\n{TEXT}\n")
+    result = anyorder.infill(TEXT, model=model, seed=seed)
+    write(f"Filled in, all of it one sample from the model's joint distribution (seed {seed}):\n\n{result.text}\n")
+    write("Each blank with the probability of each token, given the text and the tokens decided before it:\n\n")
+    for span in result.spans:
+        tokens = "  ".join(
+            f"{text!r} {math.exp(value):.2f}"
+            for text, value in zip(span.token_texts, span.token_log_probs, strict=True)
+        )
+        write(f"  {span.start:>4}-{span.end:<4} {tokens}\n")
+    write("\nHow it was decided, one network pass a round:\n\n")
+    write(render(result, model.codec, colour=sys.stdout.isatty()))
+    _compare(model, seed)
+
+
+def _compare(model: Model, seed: int) -> None:
+    """The same distribution, one token a pass and several a pass."""
+    methods: tuple[Literal["sequential", "one-pass"], ...] = ("sequential", "one-pass")
+    sys.stdout.write("\nWhat that saves (the same distribution either way, so the texts may differ):\n\n")
+    sys.stdout.write("  method      tokens  passes  seconds\n")
+    for method in methods:
+        runs = [_timed(model, method, seed + repeat) for repeat in range(REPEATS)]
+        passes = statistics.fmean(run.stats.nfe for run in runs)
+        seconds = statistics.median(run.stats.seconds for run in runs)
+        sys.stdout.write(f"  {method:<12}{runs[0].stats.tokens:>6}{passes:>8.1f}{seconds:>9.3f}\n")
+
+
+def _timed(model: Model, method: Literal["sequential", "one-pass"], seed: int) -> InfillResult:
+    import anyorder
+
+    return anyorder.infill(TEXT, model=model, seed=seed, method=method)

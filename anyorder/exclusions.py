@@ -1,0 +1,37 @@
+"""What a model may never write for a caller: its special tokens, and the strings the caller forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from anyorder.forbidden import Forbidden
+
+if TYPE_CHECKING:
+    from anyorder.model.loaded import Model
+
+
+def exclude(model: Model, strings: Sequence[str]) -> Forbidden:
+    """Forbid mask and specials, ids that stand for no text, and the caller's strings.
+
+    Args:
+        model: its vocabulary may be padded beyond its codec's; such ids stand for nothing.
+        strings: what no fill may contain.
+
+    Raises:
+        ValueError: if no token is left to draw, or a string is empty or not valid Unicode.
+    """
+    codec, vocab_size = model.codec, model.network.vocab_size
+    padding = range(codec.vocab_size, vocab_size)
+    never = {model.settings.mask_id, codec.mask_id, *codec.forbidden_ids, *model.forbidden_ids, *padding}
+    try:
+        encoded = [string.encode() for string in strings]
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a forbidden string must be valid Unicode; got {error.object!r}") from None
+    token_bytes = [
+        b"" if token in padding else codec.token_bytes(token) for token in range(vocab_size if encoded else 0)
+    ]
+    forbidden = Forbidden.of(vocab_size, ids=never, strings=encoded, token_bytes=token_bytes)
+    if bool(forbidden.ids.all()):
+        raise ValueError(f"forbidden={list(strings)!r} leaves no token to fill a blank with")
+    return forbidden

@@ -1,0 +1,143 @@
+"""What a caller may choose for filling one text, checked once, before any model runs.
+
+How tokens are drawn (``anyorder.sampling``) and how the loop runs (``anyorder.decoding``) are checked there; this
+module adds what only the text level knows: lengths, samples, seeds, orders, forbidden strings.
+"""
+
+from __future__ import annotations
+
+import operator
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, SupportsIndex, get_args
+
+from anyorder.decoding.generation import Method
+from anyorder.decoding.options import DecodeOptions
+from anyorder.draft_length import DraftLengthPolicy
+from anyorder.drafting import Drafter
+from anyorder.order import OrderName
+from anyorder.sampling import Sampling
+
+Length = Literal["same"] | int | Sequence[int] | range
+"""How many tokens a blank gets: those of the replaced text, a number, one number a blank, or a range to choose from."""
+
+TargetOrder = OrderName | Sequence[int] | None
+"""The order of the targets: a name, a permutation in text order, or the model's own policy."""
+
+Context = Literal["full", "crop"]
+"""What of a long text the model sees: all of it or an error, or a window around each blank."""
+
+MAX_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfillOptions:
+    """The options of ``anyorder.infill`` for one text; see there.
+
+    Raises:
+        TypeError: for a value of the wrong kind.
+        ValueError: for a value outside what is allowed.
+    """
+
+    length: Length = "same"
+    method: Method = "one-pass"
+    draft_length: int | None = None
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    n: int = 1
+    seed: int | None = None
+    order: TargetOrder = None
+    drafter: Literal["self", "ngram"] | Drafter = "self"
+    forbidden: str | Sequence[str] | None = None
+    marker: str | None = "<mask>"
+    steps: int = 1
+    context: Context = "full"
+
+    def __post_init__(self) -> None:
+        _check_length(self.length)
+        _check_int("n", self.n, least=1)
+        if self.seed is not None:
+            _check_int("seed", self.seed, least=0, most=MAX_SEED - self.n)
+        _check_choice("context", self.context, get_args(Context))
+        _check_order(self.order)
+        self.forbidden_strings()
+        self.decoding()
+
+    def forbidden_strings(self) -> tuple[str, ...]:
+        """What no fill may contain, as a sorted tuple of strings."""
+        strings = [self.forbidden] if isinstance(self.forbidden, str) else self.forbidden or ()
+        if isinstance(strings, bytes) or not isinstance(strings, Sequence | set | frozenset):
+            raise TypeError(f"forbidden must be a string or a list of strings; got {self.forbidden!r}")
+        for string in strings:
+            if not isinstance(string, str):
+                raise TypeError(f"forbidden must be a string or a list of strings; it contains {string!r}")
+            if not string:
+                raise ValueError("forbidden contains the empty string, which every fill contains")
+        return tuple(sorted(set(strings)))
+
+    def decoding(self, policy: DraftLengthPolicy | None = None) -> DecodeOptions:
+        """What the decoding loop is told; ``policy`` chooses draft lengths where the caller named none."""
+        return DecodeOptions(
+            method=self.method,
+            draft_length=self.draft_length,
+            steps=self.steps,
+            sampling=Sampling(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p),
+            drafter=self.drafter,
+            policy=policy or DraftLengthPolicy(),
+        )
+
+    def first_seed(self) -> int:
+        """The caller's seed, or a fresh one that the result records."""
+        return secrets.randbelow(2**32) if self.seed is None else self.seed
+
+
+def _check_length(length: object) -> None:
+    allowed = 'length must be "same", a number of tokens, one number a blank, or a range'
+    if isinstance(length, str):
+        if length != "same":
+            raise ValueError(f"{allowed}; got {length!r}")
+    elif isinstance(length, range):
+        if not length or min(length) < 1:
+            raise ValueError(
+                f"a range of lengths must have values and start at 1 (lengths are compared per token); got {length!r}"
+            )
+    elif _is_int(length):
+        _check_int("length", length, least=0)
+    elif isinstance(length, Sequence) and not isinstance(length, bytes):
+        for item in length:
+            _check_int("every length", item, least=0)
+    else:
+        raise TypeError(f"{allowed}; got {length!r}")
+
+
+def _check_order(order: object) -> None:
+    if order is None:
+        return
+    if isinstance(order, str):
+        _check_choice("order", order, get_args(OrderName), also=" or a permutation of range(number of targets)")
+    elif not isinstance(order, Sequence) or not all(_is_int(item) for item in order):
+        names = ", ".join(map(repr, get_args(OrderName)))
+        raise TypeError(
+            f"order must be {names}, None or a list of integers (a permutation of the targets); got {order!r}"
+        )
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...], also: str = "") -> None:
+    if value not in allowed:
+        error = ValueError if isinstance(value, str) else TypeError
+        raise error(f"{name} must be one of {', '.join(map(repr, allowed))}{also}; got {value!r}")
+
+
+def _check_int(name: str, value: object, *, least: int, most: int | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} must be an integer; got {value!r} ({type(value).__name__})")
+    number = operator.index(value)
+    if number < least or (most is not None and number > most):
+        bound = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be {bound}; got {number}")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, SupportsIndex) and not isinstance(value, bool)

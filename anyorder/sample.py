@@ -1,0 +1,249 @@
+"""From a text with blanks to sequences to decode, and from decoded sequences back to completed texts.
+
+A request (a text and its options) becomes one sequence for each sample and each length to try. Sequences of all
+requests that share their decoding options run in one ragged batch; which ones share it never shows in what they become.
+Sample ``j`` draws from a generator of its own, seeded with ``seed + j``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from anyorder import blanks
+from anyorder.batching import batches
+from anyorder.codec import Layout, splice
+from anyorder.decoding import DecodeOptions, Progress, RoundRecord, Stats, decode
+from anyorder.exclusions import exclude
+from anyorder.forbidden import Forbidden
+from anyorder.options import InfillOptions, TargetOrder
+from anyorder.order import OrderName, arrange
+from anyorder.passage import Passage, assemble, collate
+from anyorder.progress import Meter
+from anyorder.result import FilledSpan, InfillResult, token_texts
+from anyorder.spans import MaskPositions
+from anyorder.uniforms import Uniforms
+
+if TYPE_CHECKING:
+    from anyorder.model.loaded import Model
+
+_ORDER_STREAM = 0x5EED_0F_04DE4
+"""Keeps the numbers that draw a random order apart from those that draw the tokens, which start at the same seed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One text to fill.
+
+    Attributes:
+        text: the text without markers.
+        layout: the text cut at its blanks.
+        options: what the caller chose.
+        seed: of its first sample.
+        passages: what to decode, one for each choice of lengths.
+        permutations: the order of each passage's targets.
+    """
+
+    text: str
+    layout: Layout
+    options: InfillOptions
+    seed: int
+    passages: tuple[Passage, ...]
+    permutations: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """What the sequences of a batch share."""
+
+    options: DecodeOptions
+    forbidden: Forbidden
+    meter: Meter
+
+
+class Job(NamedTuple):
+    """One sequence to decode: which request, which of its samples, which of its lengths."""
+
+    request: int
+    sample: int
+    choice: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One decoded sequence: its passage with the targets filled in, and what is known of each target, in text order."""
+
+    passage: Passage
+    permutation: Tensor
+    log_probs: tuple[float, ...]
+    rounds: tuple[int, ...]
+    stats: Stats
+    trace: tuple[RoundRecord, ...]
+
+    @property
+    def log_prob_per_token(self) -> float:
+        """What lengths are compared by."""
+        return sum(self.log_probs) / max(len(self.log_probs), 1)
+
+
+def prepare(text: str, mask_positions: MaskPositions | None, options: InfillOptions, model: Model) -> Request:
+    """Find the blanks of a text and lay it out as the model sees it, for each choice of lengths.
+
+    Raises:
+        TypeError: if the text or the positions are of the wrong kind.
+        ValueError: if positions, markers, lengths or order do not fit the text, or the text does not fit the model.
+    """
+    codec = model.codec
+    blanked = blanks.find(text, mask_positions, options.marker, codec)
+    layout = codec.layout(blanked.text, blanked.spans)
+    choices = blanks.candidate_lengths(blanked, layout, options.length)
+    longest = max(map(sum, choices))
+    passages = tuple(
+        assemble(
+            layout,
+            [(codec.mask_id,) * length for length in lengths],
+            max_length=model.max_length,
+            crop=options.context == "crop",
+            margin=longest - sum(lengths),
+        )
+        for lengths in choices
+    )
+    seed = options.first_seed()
+    permutations = tuple(target_permutation(passage, options.order, model, seed=seed) for passage in passages)
+    return Request(
+        text=blanked.text, layout=layout, options=options, seed=seed, passages=passages, permutations=permutations
+    )
+
+
+def target_permutation(passage: Passage, order: TargetOrder, model: Model, *, seed: int) -> Tensor:
+    """The order of a passage's targets: the caller's, else the model's policy; a random one is drawn from the seed."""
+    chosen = cast("OrderName", model.order_policy) if order is None else order
+    return arrange(passage.num_targets, chosen, torch.Generator().manual_seed(seed ^ _ORDER_STREAM))
+
+
+def fill(
+    requests: Sequence[Request], model: Model, on_progress: Callable[[Progress], None] | None = None
+) -> list[list[InfillResult]]:
+    """Decode every sample of every request; the samples of each, most likely first."""
+    jobs = [
+        Job(number, sample, choice)
+        for number, request in enumerate(requests)
+        for sample in range(request.options.n)
+        for choice in range(len(request.passages))
+    ]
+    outcomes = _decode_all(jobs, requests, model, on_progress)
+    results: list[list[InfillResult]] = []
+    for number, request in enumerate(requests):
+        samples: list[InfillResult] = []
+        for sample in range(request.options.n):
+            tried = [outcomes[Job(number, sample, choice)] for choice in range(len(request.passages))]
+            best = max(tried, key=lambda outcome: outcome.log_prob_per_token)
+            samples.append(_result(request, sample, best, model))
+        results.append(sorted(samples, key=lambda result: -result.log_prob))
+    return results
+
+
+def _passage(job: Job, requests: Sequence[Request]) -> Passage:
+    return requests[job.request].passages[job.choice]
+
+
+def _decode_all(
+    jobs: Sequence[Job], requests: Sequence[Request], model: Model, on_progress: Callable[[Progress], None] | None
+) -> dict[Job, Outcome]:
+    """Decode in as few batches as options and memory allow."""
+    groups: dict[tuple[object, ...], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(_sharing(requests[job.request].options), []).append(job)
+    meter = Meter(on_progress, sum(_passage(job, requests).num_targets for job in jobs))
+    outcomes: dict[Job, Outcome] = {}
+    for group in groups.values():
+        options = requests[group[0].request].options
+        run = _Run(
+            options=options.decoding(model.policy),
+            forbidden=exclude(model, options.forbidden_strings()),
+            meter=meter,
+        )
+        for rows in batches([len(_passage(job, requests).tokens) for job in group]):
+            outcomes.update(_decode_batch([group[row] for row in rows], requests, model, run))
+    return outcomes
+
+
+def _sharing(options: InfillOptions) -> tuple[object, ...]:
+    """What two texts must have in common to be decoded together; drafters are compared by identity."""
+    drafter = options.drafter if isinstance(options.drafter, str) else id(options.drafter)
+    loop = (options.method, options.draft_length, options.steps, drafter)
+    return (*loop, options.temperature, options.top_k, options.top_p, options.forbidden_strings())
+
+
+def _decode_batch(jobs: Sequence[Job], requests: Sequence[Request], model: Model, run: _Run) -> dict[Job, Outcome]:
+    passages = [_passage(job, requests) for job in jobs]
+    permutations = [requests[job.request].permutations[job.choice] for job in jobs]
+    batch = collate(passages, permutations, padding_id=model.codec.mask_id)
+    generation = decode(
+        model.network,
+        batch.order.to_steps(batch.tokens),
+        batch.order,
+        uniforms=Uniforms([requests[job.request].seed + job.sample for job in jobs]),
+        options=run.options,
+        forbidden=run.forbidden.within(batch.blank),
+        on_round=run.meter.next_batch(),
+    )
+    outcomes: dict[Job, Outcome] = {}
+    columns = [
+        batch.order.to_positions(by_step.cpu()).tolist()
+        for by_step in (generation.tokens, generation.log_probs, generation.rounds)
+    ]
+    for row, (job, passage, permutation) in enumerate(zip(jobs, passages, permutations, strict=True)):
+        tokens, log_probs, rounds = (column[row][: len(passage.tokens)] for column in columns)
+        outcomes[job] = Outcome(
+            passage=passage.filled(tokens),
+            permutation=permutation,
+            log_probs=passage.at_targets(log_probs),
+            rounds=passage.at_targets(rounds),
+            stats=generation.stats[row],
+            trace=tuple(generation.trace[row]),
+        )
+    return outcomes
+
+
+def _result(request: Request, sample: int, outcome: Outcome, model: Model) -> InfillResult:
+    """Splice what was decoded into the untouched text."""
+    contents = outcome.passage.contents()
+    fills = [
+        model.codec.fill(ids, request.text, blank) for ids, blank in zip(contents, request.layout.blanks, strict=True)
+    ]
+    text, ranges = splice(request.text, request.layout.blanks, fills)
+    spans: list[FilledSpan] = []
+    at = 0
+    for ids, fill, (start, end) in zip(contents, fills, ranges, strict=True):
+        log_probs, rounds = outcome.log_probs[at : at + len(ids)], outcome.rounds[at : at + len(ids)]
+        at += len(ids)
+        spans.append(
+            FilledSpan(
+                start=start,
+                end=end,
+                text=fill,
+                token_ids=list(ids),
+                token_texts=token_texts(model.codec, ids, fill),
+                log_prob=math.fsum(log_probs),
+                token_log_probs=list(log_probs),
+                rounds=list(rounds),
+            )
+        )
+    return InfillResult(
+        text=text,
+        spans=spans,
+        log_prob=math.fsum(outcome.log_probs),
+        stats=outcome.stats,
+        trace=list(outcome.trace),
+        seed=request.seed + sample,
+        order=outcome.permutation.tolist(),
+        forbidden=list(request.options.forbidden_strings()),
+        model=model.name,
+        passage=outcome.passage,
+    )
