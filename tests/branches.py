@@ -1,8 +1,9 @@
 """Walk every branch of a randomised algorithm, and so know its output distribution exactly.
 
-``EnumeratedUniforms`` takes the place of ``Uniforms``: instead of drawing, it follows a script of choices and multiplies
-up their probabilities. A run that goes beyond its script takes the first possible choice and notes all others as new
-scripts; running those in turn visits every branch exactly once. All scripts of a wave are rows of one batch.
+``EnumeratedUniforms`` takes the place of ``Uniforms``: instead of drawing, it follows a script of choices and
+multiplies up their probabilities. A run that goes beyond its script takes the first possible choice and notes all
+others as new scripts; running those in turn visits every branch exactly once. All scripts of a wave are rows of one
+batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """A tiny any-subset model with arbitrary conditional tables, so that whole output distributions can be enumerated.
 
-Its conditionals are a hash of what really lies in the cache slots a row may see: every slot holds a code of its (position,
-token) pair and of everything its content row saw when it was encoded. A loop that forgets to encode a token, reads a stale
-one, sees one step too many or encodes under the wrong visibility therefore asks another table, and enumeration notices.
+Its conditionals are a hash of what really lies in the cache slots a row may see: every slot holds a code of its
+    (position,
+token) pair and of everything its content row saw when it was encoded. A loop that forgets to encode a token, reads a
+stale one, sees one step too many or encodes under the wrong visibility therefore asks another table, and enumeration
+notices.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _EMPTY = 0x1F0E3DAD
 
 
 def _mix(x: Tensor) -> Tensor:
-    """A bijective scrambling of int64 (wrap-around arithmetic), so that sums of codes do not collide."""
+    """A bijective scrambling of int64 (arithmetic wraps around), so that sums of codes do not collide."""
     for shift, factor in ((30, -4658895280553007687), (27, -7723592293110705685)):
         x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor
     return x ^ ((x >> 31) & ((1 << 33) - 1))
@@ -26,7 +28,7 @@ def _mix(x: Tensor) -> Tensor:
 
 @dataclass
 class TableCache:
-    """What lies in each slot: ``token_code`` (B, L) of the pair itself, ``content`` (B, L) of the pair in its context."""
+    """What lies in each slot: ``token_code`` (B, L) of the pair, ``content`` (B, L) of the pair in its context."""
 
     token_code: Tensor
     content: Tensor
