@@ -1,9 +1,11 @@
 """Words of XLNet's vocabulary with character offsets: the normalisation of transformers 5 around SentencePiece's own.
 
-Reproduces ``XLNetTokenizer`` of transformers 5.24 (``keep_accents=False``, ``do_lower_case=False``) for text that
-spells no special token: two backquotes and two apostrophes become a double quote, NFKD, marks dropped, then the
-model's own character map, white space collapsed, every word with a word-start piece. Text that does spell one
-(``<mask>``) is ordinary text here. Every step keeps track of the characters it came from.
+Reproduces ``XLNetTokenizer`` of transformers 5.24 as it loads the published ``tokenizer.json`` (from ``spiece.model``
+alone it starts a new word after each user-defined symbol, as no other version does): two backquotes and two apostrophes
+become a double quote, NFKD, marks dropped, then the model's own character map, white space collapsed, every word with a
+word-start piece. Checked on every code point below U+30000: U+0085 and the marks of Unicode versions newer than its
+tables differ. Text that spells a special token (``<mask>``) is ordinary text here. Every step keeps track of the
+characters it came from.
 """
 
 from __future__ import annotations
