@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from anyorder.cli.values import to_json
 from anyorder.spans import MaskPositions
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 Task = dict[str, Any]
 """One text with its options, as keyword arguments of ``anyorder.infill``."""
+
+
+class Done(NamedTuple):
+    """How many input lines an output file answers, and how many of them could not be used."""
+
+    lines: int
+    failures: int
 
 
 def run(arguments: argparse.Namespace, positions: MaskPositions | None, options: dict[str, Any]) -> int:
@@ -39,19 +46,21 @@ def run(arguments: argparse.Namespace, positions: MaskPositions | None, options:
     out = Path(arguments.out)
     if out.exists() and not arguments.resume:
         raise ValueError(f"{out} exists: pass --resume to continue it, or name another file")
-    done = recover(out) if out.exists() else 0
-    if done > len(tasks):
-        raise ValueError(f"{out} holds results of {done} lines, but {arguments.jsonl} has {len(tasks)}: not its output")
+    done = recover(out) if out.exists() else Done(0, 0)
+    if done.lines > len(tasks):
+        raise ValueError(
+            f"{out} has results of {done.lines} lines, but {arguments.jsonl} has {len(tasks)}: not its output"
+        )
     return _fill(tasks, done, out, arguments)
 
 
-def recover(out: Path) -> int:
-    """How many input lines are finished in ``out``; what a killed run left unfinished at its end is cut off.
+def recover(out: Path) -> Done:
+    """What is finished in ``out``; what a killed run left unfinished at its end is cut off.
 
     Raises:
         ValueError: if the file holds anything but the output of this command, which is then left as it is.
     """
-    finished = end = position = 0
+    finished = failed = end = position = 0
     with out.open("rb") as file:
         for line in file:
             position += len(line)
@@ -66,19 +75,20 @@ def recover(out: Path) -> int:
                 raise ValueError(f"{out} is not the output of --jsonl: line {finished} is followed by line {index}")
             if sample == of - 1:
                 finished, end = finished + 1, position
+                failed += "error" in entry
     os.truncate(out, end)
-    return finished
+    return Done(finished, failed)
 
 
-def _fill(tasks: Sequence[Task | ValueError], done: int, out: Path, arguments: argparse.Namespace) -> int:
+def _fill(tasks: Sequence[Task | ValueError], done: Done, out: Path, arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from anyorder.cli.commands import load_model
 
     model = load_model(arguments)
-    failures = 0
-    with out.open("ab", buffering=0) as file, tqdm(total=len(tasks), initial=done, unit="text") as bar:
-        for start in range(done, len(tasks), arguments.batch_size):
+    failures = done.failures
+    with out.open("ab", buffering=0) as file, tqdm(total=len(tasks), initial=done.lines, unit="text") as bar:
+        for start in range(done.lines, len(tasks), arguments.batch_size):
             batch = tasks[start : start + arguments.batch_size]
             for number, samples in enumerate(_results(batch, model), start=start):
                 failures += isinstance(samples, ValueError)

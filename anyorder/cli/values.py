@@ -14,13 +14,13 @@ from anyorder.spans import MaskPositions
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\\\": "\\"}
 
 
-def parse_span(value: str) -> slice:
+def parse_span(value: str) -> tuple[int, int] | slice:
     """``3:9``, ``-5:`` or ``:4`` as Python reads them, for characters."""
     match = re.fullmatch(r"(-?\d*):(-?\d*)", value)
     if not match or "-" in match.groups():
         raise argparse.ArgumentTypeError(f"a span is written A:B, for instance 3:9, -5: or :4; got {value!r}")
     start, end = (int(side) if side else None for side in match.groups())
-    return slice(start, end)
+    return slice(start, end) if start is None or end is None else (start, end)
 
 
 def parse_tokens(value: str) -> list[int]:
