@@ -50,8 +50,7 @@ def decode_assd(session: Session) -> None:
             num_kept=num_kept,
             has_final=num_kept < num_drafts,
         )
-        encoded = torch.where(num_drafts > 0, step + torch.minimum(num_kept, num_drafts - 1), 0)
-        session.commit(verdict.applied_to(tokens), allowed, done, encoded=encoded)
+        session.commit(verdict.applied_to(tokens), allowed, done)
         session.compact()
 
 

@@ -155,6 +155,8 @@ class Generation:
                 done.has_final,
             )
             for row, step, drafted, drafts, exact, kept, has_final in zip(*(c.tolist() for c in columns), strict=True):
+                if not (kept or has_final):
+                    continue  # a finished sequence that had not left the batch yet
                 kind: Literal["sampled", "correction", "bonus"] = "correction" if kept < drafts else "bonus"
                 record = RoundRecord(
                     step=step,

@@ -47,7 +47,7 @@ def decode_one_pass(session: Session) -> None:
             num_kept=num_kept,
             has_final=(num_kept < num_drafts) | has_bonus,
         )
-        session.commit(verdict.applied_to(drafts.tokens), allowed, done, encoded=step + num_kept)
+        session.commit(verdict.applied_to(drafts.tokens), allowed, done)
         num_drafts, answers, asked = rows.of_outcome(num_kept, logits, query)
         q = session.probs(session.allowed(answers, asked))
         tokens = session.uniforms.categorical(q, torch.arange(q.shape[1]) < num_drafts[:, None])

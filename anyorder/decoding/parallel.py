@@ -35,7 +35,7 @@ def decode_parallel(session: Session) -> None:
             num_kept=count,
             has_final=torch.zeros_like(count, dtype=torch.bool),
         )
-        session.commit(tokens, allowed, done, encoded=torch.minimum(session.num_decoded, session.end - 1))
+        session.commit(tokens, allowed, done)
         kept = session.compact()
         if kept is not None:
             targets, first, groups = targets[kept], first[kept], groups[kept]

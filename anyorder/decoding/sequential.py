@@ -31,5 +31,5 @@ def decode_sequential(session: Session) -> None:
             num_kept=nothing,
             has_final=alive > 0,
         )
-        session.commit(tokens, allowed, done, encoded=torch.minimum(session.num_decoded, session.end - 1))
+        session.commit(tokens, allowed, done)
         session.compact()

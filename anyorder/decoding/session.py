@@ -65,6 +65,7 @@ class Session:
         self._rounds = torch.zeros_like(self.tokens)
         self._fault = torch.zeros((), dtype=torch.long, device=device)
         self.cache: Cache | None = None
+        self._until = self.num_encoded
         self.compact()
         self.cache = model.new_cache(len(self.rows), host.num_steps)
 
@@ -140,6 +141,7 @@ class Session:
             query=there,
             num_slots=num_slots,
         )
+        self._until, self.num_encoded = until, torch.maximum(self.num_encoded, torch.minimum(until, self.num_decoded))
         return logits, there
 
     def allowed(self, logits: Tensor, query: Rows) -> Tensor:
@@ -171,14 +173,13 @@ class Session:
         _report(int(read[-1]))
         return read[:-1]
 
-    def commit(self, tokens: Tensor, allowed: Tensor, done: Round, *, encoded: Tensor) -> None:
+    def commit(self, tokens: Tensor, allowed: Tensor, done: Round) -> None:
         """Decide the first (A, M) tokens of each row and end the round.
 
         Args:
             tokens: (A, M) int64 for the steps from ``num_decoded`` on; as many count as the round decided.
             allowed: (A, M, V) the logits of the rows that decided them.
             done: what happened.
-            encoded: (A,) how many steps are in the cache now.
         """
         num_new = done.num_kept + done.has_final
         width = int(num_new.max())
@@ -188,7 +189,8 @@ class Session:
         self._rounds.scatter_(1, steps, self.ledger.num_rounds + 1)
         self.tokens.scatter_(1, steps, tokens[:, :width])
         self.num_decoded = self.num_decoded + num_new
-        self.num_encoded = torch.maximum(self.num_encoded, encoded)
+        # Of the drafts that were encoded, the kept ones stay valid; the slot of a corrected one is stale.
+        self.num_encoded = torch.maximum(self.num_encoded, torch.minimum(self._until, done.step + done.num_kept))
         self.history = self.history.after(done.num_drafts - done.num_exact, done.num_kept - done.num_exact)
         self.ledger.enter(done)
 

@@ -1,0 +1,158 @@
+"""Passes never outnumber targets, and the books add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joint import ragged_cases
+from methods import LOSSLESS, options
+from table_model import TableModel
+from torch import Tensor
+
+from anyorder.decoding import DecodeOptions, Generation, Progress, decode
+from anyorder.forbidden import Forbidden
+from anyorder.likelihood import joint_log_prob
+from anyorder.order import Order
+from anyorder.uniforms import Uniforms
+
+
+def decode_targets(
+    targets: Sequence[int],
+    decode_options: DecodeOptions,
+    *,
+    seed: int,
+    model: TableModel | None = None,
+    width: int = 12,
+) -> tuple[Generation, Order]:
+    cases = ragged_cases(3, tuple(targets), scrambled=True, width=width)
+    rows = torch.arange(len(targets))
+    generation = cases.run(rows, Uniforms([seed + row for row in range(len(targets))]), model or MODEL, decode_options)
+    return generation, cases.order
+
+
+MODEL = TableModel(3, seed=2, sharpness=0.7)
+TARGETS = st.lists(st.integers(0, 9), min_size=1, max_size=4)
+
+
+@settings(max_examples=60)
+@given(targets=TARGETS, k=st.integers(2, 7), seed=st.integers(0, 999), table=st.integers(0, 99))
+def test_assd_never_takes_more_passes_than_there_are_targets(targets: list[int], k: int, seed: int, table: int) -> None:
+    model = TableModel(3, seed=table, sharpness=1.0)
+    generation, order = decode_targets(targets, DecodeOptions(method="assd", draft_length=k), seed=seed, model=model)
+    assert bool((generation.counters.nfe <= order.num_targets).all())
+    if k == 2:
+        assert torch.equal(generation.counters.nfe, order.num_targets)
+
+
+@settings(max_examples=60)
+@given(
+    targets=TARGETS,
+    k=st.integers(0, 6),
+    max_rows=st.none() | st.integers(1, 12),
+    drafter=st.sampled_from(["self", "ngram"]),
+    seed=st.integers(0, 999),
+)
+def test_one_pass_never_takes_more_passes_than_there_are_targets(
+    targets: list[int], k: int, max_rows: int | None, drafter: str, seed: int
+) -> None:
+    chosen = DecodeOptions(method="one-pass", draft_length=k, max_rows=max_rows, drafter=drafter)  # type: ignore[arg-type]
+    generation, order = decode_targets(targets, chosen, seed=seed)
+    assert bool((generation.counters.nfe <= order.num_targets).all())
+    if k == 0:
+        assert torch.equal(generation.counters.nfe, order.num_targets)
+
+
+@pytest.mark.parametrize("method", LOSSLESS)
+def test_the_books_add_up(method: str) -> None:
+    targets = (9, 0, 4, 7)
+    generation, _ = decode_targets(targets, options(method), seed=5)
+    for row, (stats, trace) in enumerate(zip(generation.stats, generation.trace, strict=True)):
+        assert stats.tokens == targets[row] == sum(record.num_decided for record in trace)
+        assert stats.rounds == len(trace) == int(generation.rounds[row].max())
+        exact = sum(record.num_exact for record in trace)
+        finals = sum(record.final is not None for record in trace)
+        assert stats.tokens == stats.num_accepted + exact + finals
+        assert stats.num_drafted == sum(stats.draft_lengths) - exact >= stats.num_accepted
+        assert stats.lossless
+        assert stats.score_nfe == 0
+        assert stats.draft_nfe == (sum(stats.draft_lengths) if "ngram" in method or "user" in method else 0)
+        assert stats.rows >= stats.tokens
+        assert (stats.nfe == 0) == (stats.tokens == 0) == (stats.seconds == 0)
+        for record in trace:
+            start = record.step
+            decided = record.drafted[: record.num_kept] + (() if record.final is None else (record.final,))
+            assert generation.tokens[row, start : start + record.num_decided].tolist() == list(decided)
+            assert record.num_exact <= record.num_kept <= len(record.drafted)
+            kinds = {"correction": record.num_kept < len(record.drafted), "bonus": bool(record.drafted)}
+            assert kinds.get(str(record.kind), True)
+
+
+@pytest.mark.parametrize("method", LOSSLESS)
+def test_rounds_say_when_each_step_was_decided(method: str) -> None:
+    generation, order = decode_targets((9, 0, 4, 7), options(method), seed=6)
+    for row, trace in enumerate(generation.trace):
+        wanted = torch.zeros(order.num_steps, dtype=torch.long)
+        for number, record in enumerate(trace, start=1):
+            wanted[record.step : record.step + record.num_decided] = number
+        assert torch.equal(generation.rounds[row], wanted)
+
+
+@pytest.mark.parametrize(
+    ("given_options", "ran"),
+    [
+        ({"method": "assd", "draft_length": 0}, "sequential"),
+        ({"method": "assd", "draft_length": 1}, "sequential"),
+        ({"method": "assd", "draft_length": 2}, "assd"),
+        ({"method": "assd", "draft_length": 1, "drafter": "ngram"}, "assd"),
+        ({"method": "assd", "draft_length": 0, "drafter": "ngram"}, "sequential"),
+        ({"method": "one-pass", "draft_length": 0}, "sequential"),
+        ({"method": "one-pass", "draft_length": 1}, "one-pass"),
+        ({"method": "one-pass"}, "one-pass"),
+    ],
+)
+def test_the_method_reported_is_the_one_that_ran(given_options: dict[str, object], ran: str) -> None:
+    generation, order = decode_targets((5, 3), DecodeOptions(**given_options), seed=1)  # type: ignore[arg-type]
+    assert {stats.method for stats in generation.stats} == {ran}
+    if ran == "sequential":
+        assert torch.equal(generation.counters.nfe, order.num_targets)
+
+
+def test_a_pass_is_counted_once_for_each_sequence_that_asked_something() -> None:
+    model = TableModel(3, seed=2)
+    generation, _ = decode_targets((6,), DecodeOptions(method="one-pass", draft_length=2), seed=3, model=model)
+    assert generation.stats[0].nfe == model.num_passes
+
+
+def test_rows_counts_content_and_query_rows() -> None:
+    generation, order = decode_targets((4,), DecodeOptions(method="sequential"), seed=3)
+    prompt = int(order.num_prompt)
+    assert generation.stats[0].rows == prompt + 3 + 4
+
+
+def test_progress_is_reported_after_every_round() -> None:
+    seen: list[Progress] = []
+    cases = ragged_cases(3, (5, 2), scrambled=True, width=8)
+    generation = decode(
+        MODEL,
+        cases.tokens,
+        cases.order,
+        uniforms=Uniforms([1, 2]),
+        options=DecodeOptions(method="one-pass", draft_length=2),
+        forbidden=Forbidden.of(3),
+        on_round=seen.append,
+    )
+    assert [progress.rounds for progress in seen] == list(range(1, max(s.rounds for s in generation.stats) + 1))
+    assert [progress.decided for progress in seen] == sorted(progress.decided for progress in seen)
+    assert (seen[-1].decided, seen[-1].targets) == (7, 7)
+
+
+@pytest.mark.parametrize("method", LOSSLESS)
+def test_log_probs_are_those_of_the_rows_that_decided(method: str) -> None:
+    cases = ragged_cases(3, (9, 0, 4, 7), scrambled=True, width=12)
+    generation = cases.run(torch.arange(4), Uniforms(range(4)), MODEL, options(method, "temperature"))
+    scored: Tensor = joint_log_prob(MODEL, generation.tokens, cases.order, forbidden=cases.forbidden)
+    assert torch.allclose(generation.log_probs, scored, atol=1e-12, rtol=0)
