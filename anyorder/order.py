@@ -1,9 +1,10 @@
 """An order says which position is decided at which step; in order space any-order decoding is left-to-right decoding.
 
 A text of ``L`` tokens has ``L`` positions. ``sigma[t]`` is the position decided at step ``t``. The first ``num_prompt``
-steps are the prompt (given), the steps after it are the targets (to be decided). Everything behind this module, the model,
-its cache, the masks and the decoding loops, works on steps; only here do steps turn into positions and back.
-Source: Guo & Ermon, "Reviving Any-Subset Autoregressive Models", 2025, section 3 (its published code calls our *rank* sigma).
+steps are the prompt (given), the steps after it are the targets (to be decided). Everything behind this module, the
+model, its cache, the masks and the decoding loops, works on steps; only here do steps turn into positions and back.
+Source: Guo & Ermon, "Reviving Any-Subset Autoregressive Models", 2025, section 3 (its published code calls our *rank*
+sigma).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Order:
     """Which position each step decides, for a batch of sequences of possibly different length.
 
     Attributes:
-        sigma: (B, L) int64, step -> position; every row is a permutation of ``range(L)``. In a row shorter than ``L`` the
-            padding comes last and maps to itself, so a padded row is still a permutation.
+        sigma: (B, L) int64, step -> position; every row is a permutation of ``range(L)``. In a row shorter than ``L``
+            the padding comes last and maps to itself, so a padded row is still a permutation.
         num_prompt: (B,) int64, the number of steps that are given.
         length: (B,) int64, the number of real steps; ``num_prompt <= length <= L``.
     """
@@ -98,8 +99,8 @@ class Order:
 def arrange(num_targets: int, order: OrderName | Sequence[int], generator: torch.Generator) -> Tensor:
     """The permutation of ``range(num_targets)`` that a named order (or a user's own permutation) stands for.
 
-    ``"spread"`` visits the targets in bit-reversed order, so that targets decided one after the other lie far apart: their
-    drafts are nearly independent and more of them are kept, at the price of another joint distribution.
+    ``"spread"`` visits the targets in bit-reversed order, so that targets decided one after the other lie far apart:
+    their drafts are nearly independent and more of them are kept, at the price of another joint distribution.
 
     Args:
         num_targets: how many targets there are.
@@ -126,6 +127,7 @@ def arrange(num_targets: int, order: OrderName | Sequence[int], generator: torch
     permutation = list(order)
     if sorted(permutation) != list(range(num_targets)):
         raise ValueError(
-            f"order must be a permutation of range({num_targets}), one entry for each target token in text order; got {permutation!r}"
+            f"order must be a permutation of range({num_targets}), one entry for each target token in text order; "
+            f"got {permutation!r}"
         )
     return torch.tensor(permutation, dtype=torch.long)

@@ -61,7 +61,8 @@ def prefix_mask(num_visible: Tensor, slot_steps: Tensor) -> Tensor:
 
     Args:
         num_visible: (B, R) int64.
-        slot_steps: (S,) or (B, S) int64, the step whose key lies in each slot (``arange`` in a cache, since slot = step).
+        slot_steps: (S,) or (B, S) int64, the step whose key lies in each slot (``arange`` in a cache, since slot =
+            step).
 
     Returns:
         (B, R, S) bool.

@@ -33,7 +33,7 @@ from training.objective import objective
 LENGTHS = {64: 0.2, 128: 0.3, 256: 0.4, 512: 0.1}
 """Sequence lengths in tokens and how often each is drawn; short ones so that snippets work as well as files."""
 
-TOKENS_PER_STEP = 4096
+TOKENS_PER_STEP = 1536
 MAX_LAG = 7
 DRAFT_SHARE = 0.4
 DRAFT_WEIGHT = 0.5
@@ -142,8 +142,8 @@ def validate(model: XLNet, codec: SentencePieceCodec, texts: list[str], forbidde
 
 
 def learning_rate(progress: float, step: int, peak: float) -> float:
-    """Linear warm-up over 300 steps, then a cosine over the run's time to a hundredth."""
-    return peak * min(1.0, (step + 1) / 300) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0))))
+    """Linear warm-up over 250 steps, then a cosine over the run's time to a hundredth."""
+    return peak * min(1.0, (step + 1) / 250) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0))))
 
 
 def main() -> None:
@@ -184,7 +184,7 @@ def main() -> None:
     sampler = Sampler(train, codec, seed=args.seed)
     start, step, tokens_seen, next_report = time.monotonic(), 0, 0, 0.0
     average = float("nan")
-    bar = tqdm(total=round(args.minutes * 60), unit="s", desc="mini-code", mininterval=10)
+    bar = tqdm(total=round(args.minutes * 60), unit="s", desc="mini-code", mininterval=1)
     with (args.out / "log.csv").open("w", newline="") as file:
         log = csv.writer(file)
         while True:

@@ -1,10 +1,10 @@
 """Relative two-stream attention over explicit positions (Yang et al. 2019, sections 2.3 and 2.4).
 
 ``score(i, j) = ((q_i + r_w_bias) . k_j + (q_i + r_r_bias) . r(pos_i - pos_j)) / sqrt(D)`` with
-``r(d) = W_r [sin(d f), cos(d f)]``. Hugging Face obtains the second term by shifting a matrix, which needs rows in position
-order; with explicit positions it is one product with all distances and one gather, for any rows in any order. Content and
-query rows share every weight and differ only in what they see, so both are rows of one batch here; only content rows make
-keys and values. The segment term of the original is absent: it is zero without token types.
+``r(d) = W_r [sin(d f), cos(d f)]``. Hugging Face obtains the second term by shifting a matrix, which needs rows in
+position order; with explicit positions it is one product with all distances and one gather, for any rows in any
+order. Content and query rows share every weight and differ only in what they see, so both are rows of one batch here;
+only content rows make keys and values. The segment term of the original is absent: it is zero without token types.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def sinusoids(num_steps: int, config: XLNetConfig, like: Tensor) -> Tensor:
 
 
 class _PositionScores(torch.autograd.Function):
-    """The position term of every row and slot, minus infinity where hidden: a product with all distances, then a gather.
+    """The position term of every row and slot, minus infinity where hidden: a product with all distances, then a
+    gather.
 
     Written out because autograd's backward of a gather is a scatter-add, several times slower on a CPU than the plain
     scatter that suffices here: a row meets every distance at most once.
@@ -106,7 +107,11 @@ class RelativeAttention(nn.Module):
         output: H * D -> E.
         relative: (H * D, E), W_r.
         position_bias: (H * D,), ``r_r_bias``.
+        segment_bias, segment_embedding: not used (no token types), kept so that saving a checkpoint loses nothing.
     """
+
+    segment_bias: Tensor
+    segment_embedding: Tensor
 
     def __init__(self, config: XLNetConfig) -> None:
         super().__init__()
@@ -117,6 +122,8 @@ class RelativeAttention(nn.Module):
         self.output = Linear(inner, config.d_model, bias=False)
         self.relative = nn.Parameter(torch.empty(inner, config.d_model))
         self.position_bias = nn.Parameter(torch.zeros(inner))
+        self.register_buffer("segment_bias", torch.zeros(self.heads, self.width))
+        self.register_buffer("segment_embedding", torch.zeros(2, self.heads, self.width))
         self.dropout = config.dropout
         self.config = config
 
@@ -147,10 +154,14 @@ class RelativeAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
         )
         mixed = mixed.transpose(1, 2).reshape(batch, count, -1)
-        return self.output(mixed.masked_fill(geometry.blind, 0.0))
+        out: Tensor = self.output(mixed.masked_fill(geometry.blind, 0.0))
+        return out
 
     def _position_scores(self, query: Tensor, table: Tensor, distance: Tensor) -> Tensor:
-        """(B, H, R, S): the position term, minus infinity where a row may not attend; ``query`` (B, R, E) has r_w_bias."""
-        query = query + (self.position_bias - self.query.bias)
+        """(B, H, R, S), minus infinity where a row may not attend; ``query`` (B, R, E) has ``r_w_bias`` in it."""
+        if self.query.bias is not None:
+            query = query - self.query.bias
+        query = query + self.position_bias
         by_head = query.view(-1, self.heads, self.width).transpose(0, 1)
-        return _PositionScores.apply(by_head, table, distance)  # type: ignore[no-untyped-call,no-any-return]
+        scores: Tensor = _PositionScores.apply(by_head, table, distance)  # type: ignore[no-untyped-call]
+        return scores

@@ -1,7 +1,8 @@
-"""The key-value cache: one slot a step, so it is append-only, writing twice is allowed and nothing is cropped or copied.
+"""The key-value cache: one slot a step, so it is append-only, writing twice is allowed and nothing is cropped or
+copied.
 
-A rejected draft leaves a stale slot behind; no row's ``num_visible`` reaches it before the next write overwrites it. One
-extra slot at the end swallows the writes of rows that take no part in a pass (ragged batches).
+A rejected draft leaves a stale slot behind; no row's ``num_visible`` reaches it before the next write overwrites it.
+One extra slot at the end swallows the writes of rows that take no part in a pass (ragged batches).
 """
 
 from __future__ import annotations

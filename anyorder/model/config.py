@@ -52,8 +52,8 @@ class AnyOrderConfig:
         version = values.pop("version", None)
         if version != FORMAT_VERSION:
             raise ValueError(
-                f"this checkpoint's anyorder format is version {version!r}, this package reads version {FORMAT_VERSION}; "
-                "a newer anyorder may be needed"
+                f"this checkpoint's anyorder format is version {version!r}, this package reads version "
+                f"{FORMAT_VERSION}; a newer anyorder may be needed"
             )
         for name in ("forbidden_ids", "acceptance"):
             values[name] = tuple(values.get(name, ()))

@@ -1,15 +1,16 @@
 """A linear layer whose weight can be packed once for few-row passes on a CPU.
 
-A decoding pass has 1 to 40 rows, so on a CPU it is bound by reading the weights, and ``F.linear`` is far from that floor
-(measured at the XLNet-base shape: 29 ms of linears for 1 row where memory allows 10). Two packings come close:
+A decoding pass has 1 to 40 rows, so on a CPU it is bound by reading the weights, and ``F.linear`` is far from that
+floor (measured at the XLNet-base shape: 29 ms of linears for 1 row where memory allows 10). Two packings come close:
 
 - ``"packed"``: oneDNN's own layout, made once (what ``torch.compile``'s freezing uses); same float32 arithmetic, and a
   row's result does not depend on how many other rows there are, so a sequence's text does not depend on its batch.
-- ``"float16"``: FBGEMM's half-precision weights with float32 activations; halves the bytes, moves outputs by about 2e-4.
+- ``"float16"``: FBGEMM's half-precision weights with float32 activations; halves the bytes, moves outputs by about
+2e-4.
 
-Dynamic int8 is deliberately absent: it quantises activations per tensor, so a row's logits would depend on its neighbours
-and p would no longer be a function of the context. Packed weights are plain attributes (they have no storage, can be
-neither saved nor copied, and give no gradients), and the plain weight is dropped when they are made.
+Dynamic int8 is deliberately absent: it quantises activations per tensor, so a row's logits would depend on its
+neighbours and p would no longer be a function of the context. Packed weights are plain attributes (they have no
+storage, can be neither saved nor copied, and give no gradients), and the plain weight is dropped when they are made.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def can_pack(weight: Tensor, packing: Packing) -> bool:
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return False
     if packing == "packed":
-        return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        return torch._C._has_mkldnn and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     return "fbgemm" in torch.backends.quantized.supported_engines
 
 
@@ -53,15 +54,17 @@ class Linear(nn.Module):
         self._packed: Tensor | None = None
 
     def pack(self, packing: Packing, weight: Tensor | None = None) -> None:
-        """Replace the plain weight by a packed one; a packing this device or dtype cannot hold leaves it plain.
+        """Replace the plain weight by a packed one; does nothing if it is packed so, or this device or dtype cannot.
 
         Args:
             packing: the layout wanted.
             weight: pack this (out, in) tensor instead of the own weight (the tied head packs the embedding's).
 
         Raises:
-            ValueError: if the weight is packed already.
+            ValueError: if the weight is packed in another way already.
         """
+        if self.packing == packing:
+            return
         if self.packing != "plain":
             raise ValueError(f"this layer's weight is already held as {self.packing!r} and cannot be packed again")
         source = self.weight if weight is None else weight
@@ -93,9 +96,10 @@ class Linear(nn.Module):
         if self.weight is not None:
             return F.linear(x, self.weight, self.bias)
         if self.packing == "packed":
-            return torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")  # type: ignore[no-any-return]
+            out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
+            return out
         flat = x.reshape(-1, x.shape[-1])
-        out = torch.fbgemm_linear_fp16_weight_fp32_activation(flat, self._packed, self.bias)
+        out = torch.fbgemm_linear_fp16_weight_fp32_activation(flat, self._packed, self.bias)  # type: ignore[arg-type]
         return out.view(*x.shape[:-1], out.shape[-1])
 
 

@@ -1,13 +1,13 @@
 """XLNet in order space: content and query rows of any steps, one static cache, every mask a prefix.
 
-Equal to Hugging Face's ``XLNetLMHeadModel`` with ``perm_mask`` and ``target_mapping`` on the same weights, except that a
-row that may see nothing attends to nothing (Hugging Face lets it see everything). A pass costs its rows, not the length
-of the text, which is the whole speed-up over recomputing the sequence.
+Equal to Hugging Face's ``XLNetLMHeadModel`` with ``perm_mask`` and ``target_mapping`` on the same weights, except
+that a row that may see nothing attends to nothing (Hugging Face lets it see everything). A pass costs its rows, not
+the length of the text, which is the whole speed-up over recomputing the sequence.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from anyorder.model.attention import Geometry, RelativeAttention, geometry
 from anyorder.model.cache import KeyValueCache
+from anyorder.model.contract import Cache
 from anyorder.model.linear import Linear, Packing
 from anyorder.visibility import Rows, concat
 
@@ -48,7 +49,14 @@ class Layer(nn.Module):
         rows = self.attention_norm(rows + self._drop(self.attention(rows, key, value, table, seen)))
         inner = self.expand(rows)
         inner = F.relu(inner) if self.activation == "relu" else F.gelu(inner, approximate=self._approximate)
-        return self.feed_forward_norm(rows + self._drop(self.contract(self._drop(inner))))
+        out: Tensor = self.feed_forward_norm(rows + self._drop(self.contract(self._drop(inner))))
+        return out
+
+    def pack(self, packing: Packing) -> None:
+        """Pack every linear layer in place."""
+        attention = self.attention
+        for linear in (attention.query, attention.key_value, attention.output, self.expand, self.contract):
+            linear.pack(packing)
 
     @property
     def _approximate(self) -> str:
@@ -104,12 +112,15 @@ class XLNet(nn.Module):
         return self.embedding.device
 
     def pack(self, packing: Packing) -> XLNet:
-        """Pack every linear layer in place for fast few-row passes without gradients (see ``anyorder.model.linear``)."""
-        for module in self.modules():
-            if isinstance(module, Linear) and module is not self.head:
-                module.pack(packing)
+        """Pack every linear layer in place for fast few-row passes without gradients; see ``anyorder.model.linear``."""
+        for depth in range(self.config.n_layer):
+            self.layer(depth).pack(packing)
         self.head.pack(packing, self.embedding if self.config.tie_word_embeddings else None)
         return self.requires_grad_(packing == "plain")
+
+    def layer(self, depth: int) -> Layer:
+        """The layer at ``depth``, counted from the input."""
+        return cast("Layer", self.layers[depth])
 
     def new_cache(self, batch: int, num_steps: int) -> KeyValueCache:
         """An empty cache for ``batch`` sequences of at most ``num_steps`` steps."""
@@ -120,13 +131,15 @@ class XLNet(nn.Module):
         self,
         tokens: Tensor,
         positions: Tensor,
-        cache: KeyValueCache | None,
+        cache: Cache | None,
         *,
         encode: Rows | None,
         query: Rows | None,
         num_slots: int | None = None,
     ) -> Tensor:
         """One network pass: encode some steps, answer some queries; see ``AnySubsetModel.forward``."""
+        if cache is not None and not isinstance(cache, KeyValueCache):
+            raise TypeError(f"cache must come from this model's new_cache, got {type(cache).__name__}")
         num_steps = tokens.shape[1]
         nothing = Rows(tokens.new_empty(tokens.shape[0], 0), tokens.new_empty(tokens.shape[0], 0))
         encode, query = encode or nothing, query or nothing
@@ -154,12 +167,13 @@ class XLNet(nn.Module):
         num_content = steps.shape[1]
         tables = self.distance_tables(num_steps)
         slots = cache.slots(steps) if cache is not None else None
-        for depth, layer in enumerate(self.layers):
+        for depth in range(self.config.n_layer):
+            layer = self.layer(depth)
             key, value = layer.attention.keys_values(hidden[:, :num_content])
             if cache is not None and slots is not None:
                 cache.write(depth, slots, key, value)
                 key, value = cache.read(depth, seen.distance.shape[2])
-            if depth == len(self.layers) - 1:
+            if depth == self.config.n_layer - 1:
                 hidden, seen = hidden[:, num_content:], seen.from_row(num_content)
                 if hidden.shape[1] == 0:
                     return hidden
@@ -171,7 +185,7 @@ class XLNet(nn.Module):
 
         They depend on the weights alone, so without gradients they are computed once and kept until a weight changes.
         """
-        attentions = [layer.attention for layer in self.layers]
+        attentions = [self.layer(depth).attention for depth in range(self.config.n_layer)]
         if torch.is_grad_enabled() and attentions[0].relative.requires_grad:
             return [attention.distance_table(num_steps) for attention in attentions]
         state = tuple((a.relative._version, a.relative.device, a.relative.dtype) for a in attentions)
