@@ -1,0 +1,106 @@
+"""The options of ``python -m infill_eval``, and what they default to."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+METHODS = ("sequential", "assd", "assd+ngram", "one-pass", "one-pass+ngram", "parallel")
+"""What ``--method`` takes: a decoding method, with the drafter after a plus sign unless it is the model itself."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    root = argparse.ArgumentParser(prog="python -m infill_eval", description="Evaluate a model that fills blanks.")
+    commands = root.add_subparsers(dest="command", required=True)
+
+    human = commands.add_parser("humaneval", help="single-line or multi-line infilling of HumanEval programs")
+    _add_run(human, protocols=("corrected", "reference"))
+    human.add_argument("--benchmark", choices=("single-line", "multi-line"), default="single-line")
+    human.add_argument(
+        "--allow-code-execution", action="store_true", help="run the programs (in a sandbox) to judge them"
+    )
+    human.add_argument("--unsafe-execution", action="store_true", help="run them even where they cannot be isolated")
+    human.add_argument(
+        "--timeout", type=float, default=15.0, metavar="SECONDS", help="wall clock of a program and its tests"
+    )
+    human.add_argument("--workers", type=int, help="programs judged side by side (default: usable cores)")
+
+    stories = commands.add_parser("rocstories", help="missing sentences of five-sentence stories, ROUGE")
+    _add_run(stories, protocols=("corrected", "reference", "diffullama"))
+    stories.add_argument("--data", type=Path, required=True, help="your copy of cloze_test_val__spring2016.csv")
+    stories.add_argument(
+        "--blank", choices=("1/5", "3/5"), default="1/5", help="the middle sentence, or the middle three"
+    )
+
+    wiki = commands.add_parser("wikitext", help="text with 95 %% of its tokens masked, perplexity under another model")
+    _add_run(wiki, protocols=("corrected",))
+    wiki.add_argument("--data", type=Path, help="a text file (default: WikiText-103's test split from the hub)")
+    wiki.add_argument("--scorer", required=True, help="causal model that measures perplexity: hub id or directory")
+    wiki.add_argument("--chunks", type=int, default=128)
+    wiki.add_argument("--chunk-length", type=int, default=256, help="tokens of a chunk")
+    wiki.add_argument("--masked", type=float, default=0.95, help="share of the tokens that is masked")
+
+    speed = commands.add_parser("speed", help="seconds a token of each method, as ratios in one run")
+    _add_model(speed)
+    speed.add_argument("--data", type=Path, help="a text file (default: HumanEval's programs)")
+    speed.add_argument("--tokens", type=int, default=32, help="tokens of the blank")
+    speed.add_argument("--context", type=int, default=192, help="tokens around it, at most")
+    speed.add_argument("--batches", type=int, nargs="+", default=[1, 4, 16])
+    speed.add_argument("--repeats", type=int, default=5)
+    speed.add_argument("--seed", type=int, default=0)
+    speed.add_argument("--no-recompute", dest="recompute", action="store_false", help="without Hugging Face's XLNet")
+    speed.add_argument("--out", type=Path, required=True)
+    speed.set_defaults(method=["sequential", "assd", "one-pass"])
+
+    report = commands.add_parser("report", help="several runs in one table, compared with the first")
+    report.add_argument("runs", type=Path, nargs="+", help="directories of finished runs")
+    report.add_argument("--out", type=Path, default=Path(), help="where report.md and the pictures go")
+    _add_comparison(report)
+    return root
+
+
+def _add_run(command: argparse.ArgumentParser, *, protocols: tuple[str, ...]) -> None:
+    _add_model(command)
+    command.add_argument("--infiller", metavar="MODULE:CALLABLE", help="a model of your own instead of --model")
+    command.add_argument("--protocol", choices=protocols, default="corrected")
+    command.add_argument(
+        "--length",
+        type=_length,
+        default=("oracle", None),
+        help="oracle (default), a number of tokens, or a range as 4-12",
+    )
+    command.add_argument("--samples", type=int, default=1, help="samples an item")
+    command.add_argument("--limit", type=int, help="only the first so many items")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--batch", type=int, default=8, help="items given to the model at once")
+    command.add_argument("--out", type=Path, required=True, help="the run's directory")
+    command.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    _add_comparison(command)
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--model", help="a bundled name, hub id or directory (default: the bundled model)")
+    command.add_argument("--revision", help="of a hub model")
+    command.add_argument("--device", help="where to run it")
+    command.add_argument("--method", nargs="+", choices=METHODS, help="one or several (default: one-pass)")
+    command.add_argument("--draft-length", type=int, help="drafts a round (default: chosen from stored costs)")
+    command.add_argument("--temperature", type=float, help="1 by default")
+    command.add_argument("--order", choices=("ascending", "random", "spread"), help="default: the checkpoint's")
+    command.add_argument("--steps", type=int, default=1, help="passes of the method parallel")
+
+
+def _add_comparison(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--alpha", type=float, default=0.001, help="family-wise error of a table's tests")
+    command.add_argument(
+        "--margin", type=float, default=0.05, help="non-inferiority margin, nats a token of log-perplexity"
+    )
+
+
+def _length(text: str) -> tuple[str, int | range | None]:
+    if text == "oracle":
+        return "oracle", None
+    first, dash, last = text.partition("-")
+    if first.isdigit() and (not dash or last.isdigit()):
+        return ("range", range(int(first), int(last) + 1)) if dash else ("fixed", int(first))
+    raise argparse.ArgumentTypeError(f"must be oracle, a number of tokens, or a range as 4-12; got {text!r}")

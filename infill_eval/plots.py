@@ -1,0 +1,97 @@
+"""Pictures of runs as PNG files: how many passes, which drafts were kept, how likely what was written is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infill_eval.report import Run
+from infill_eval.store import SampleFile
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOURS = ("#1b6ca8", "#d1495b", "#3a7d44", "#edae49", "#7b5ea7", "#5c5c5c")
+_GREY = "#444444"
+
+
+def draw(runs: Sequence[Run], out: Path) -> list[Path]:
+    """Write the pictures that these runs have data for; returns their paths."""
+    drawn = []
+    for name, draw_one, metric in (
+        ("nfe.png", _passes, "tokens a pass"),
+        ("density.png", _density, "log-density a token"),
+        ("perplexity.png", _perplexity, "log-perplexity"),
+    ):
+        having = [run for run in runs if metric in run.metrics]
+        if having:
+            drawn.append(_save(out / name, draw_one, having))
+    kept = [(run.method, rates) for run in runs if (rates := acceptance_by_rank(run))]
+    if kept:
+        drawn.append(_save(out / "accepted_by_rank.png", _acceptance, kept))
+    return drawn
+
+
+def acceptance_by_rank(run: Run) -> list[tuple[int, float]]:
+    """(tests, share kept) of the draft at each place of its round, over all samples of a run."""
+    tested: list[int] = []
+    kept: list[int] = []
+    with SampleFile(run.path / "samples.jsonl") as file:
+        for samples in file.samples.values():
+            for sample in samples:
+                counts = sample.stats.get("tested by rank", ())
+                tested.extend([0] * (len(counts) - len(tested)))
+                kept.extend([0] * (len(counts) - len(kept)))
+                for rank, (tests, keeps) in enumerate(zip(counts, sample.stats.get("kept by rank", ()), strict=True)):
+                    tested[rank] += tests
+                    kept[rank] += keeps
+    return [(tests, keeps / tests if tests else float("nan")) for tests, keeps in zip(tested, kept, strict=True)]
+
+
+def _save(path: Path, draw_one: Any, data: Any) -> Path:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    draw_one(axes, data)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=_GREY)
+    axes.legend(frameon=False)
+    figure.savefig(path)
+    return path
+
+
+def _histogram(axes: Axes, runs: Sequence[Run], metric: str) -> None:
+    values = [[item[metric] for item in run.items.values() if metric in item] for run in runs]
+    low, high = min(map(min, values)), max(map(max, values))
+    bins = [low + (high - low or 1.0) * i / 30 for i in range(31)]
+    for run, one, colour in zip(runs, values, _COLOURS * len(runs), strict=False):
+        axes.hist(one, bins=bins, histtype="stepfilled", alpha=0.25, color=colour)
+        axes.hist(one, bins=bins, histtype="step", linewidth=1.5, color=colour, label=run.method)
+        axes.axvline(sum(one) / len(one), color=colour, linewidth=1, linestyle="--")
+    axes.set_ylabel("items")
+
+
+def _passes(axes: Axes, runs: Sequence[Run]) -> None:
+    _histogram(axes, runs, "tokens a pass")
+    axes.set_xlabel("tokens decided a network pass (dashed: mean)")
+
+
+def _density(axes: Axes, runs: Sequence[Run]) -> None:
+    _histogram(axes, runs, "log-density a token")
+    axes.set_xlabel("joint log-density a token, nats (dashed: mean)")
+
+
+def _perplexity(axes: Axes, runs: Sequence[Run]) -> None:
+    _histogram(axes, runs, "log-perplexity")
+    axes.set_xlabel("log of the generative perplexity, nats a token (dashed: mean)")
+
+
+def _acceptance(axes: Axes, kept: Sequence[tuple[str, list[tuple[int, float]]]]) -> None:
+    for (method, rates), colour in zip(kept, _COLOURS * len(kept), strict=False):
+        known = [(rank, share) for rank, (tests, share) in enumerate(rates, 1) if tests]
+        axes.plot(*zip(*known, strict=True), marker="o", markersize=4, color=colour, label=method)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("place of the draft in its round")
+    axes.set_ylabel("share kept, of those tested")

@@ -1,0 +1,87 @@
+"""HumanEval infilling as a task: pass@k of the program with the fill in place, judged in the sandbox.
+
+A program is judged once however many samples share it. ``exact`` is the share of samples that are the canonical line
+up to white space at its end: no execution needed, and a lower bound of what a reader would accept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from infill_eval.estimates import pass_at_k
+from infill_eval.protocols import Protocol, completion
+from infill_eval.sandbox import Program, Sandbox
+from infill_eval.tasks.base import Filled, Item, Track, untracked
+from infill_eval.tasks.humaneval import Benchmark, Problem, problems
+
+
+class HumanEvalInfilling:
+    """Single-line or multi-line infilling under one protocol.
+
+    Args:
+        sandbox: where programs run.
+        benchmark: ``"single-line"`` or ``"multi-line"``.
+        protocol: ``"corrected"`` or ``"reference"``.
+        ks: the k of pass@k; those above the number of samples are left out.
+        workers: programs judged side by side, one a usable core by default.
+    """
+
+    baselines = True
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        *,
+        benchmark: Benchmark = "single-line",
+        protocol: Protocol = "corrected",
+        ks: Sequence[int] = (1, 10, 100),
+        workers: int | None = None,
+    ) -> None:
+        if protocol not in ("corrected", "reference"):
+            raise ValueError(f"HumanEval has the protocols corrected and reference, not {protocol!r}")
+        self.name = f"humaneval {benchmark}"
+        self._sandbox = sandbox
+        self._protocol: Protocol = protocol
+        self._benchmark: Benchmark = benchmark
+        self._ks = tuple(ks)
+        self._workers = workers
+        self._problems: dict[str, Problem] = {problem.task_id: problem for problem in problems(benchmark)}
+
+    def describe(self) -> dict[str, Any]:
+        """Protocol, benchmark and how programs are run."""
+        return {
+            "task": self.name,
+            "protocol": self._protocol,
+            "isolation": self._sandbox.isolation,
+            "limits": dict(vars(self._sandbox.limits)),
+        }
+
+    def items(self) -> list[Item]:
+        """One item a problem."""
+        return [
+            Item(id=name, segments=(problem.prompt, problem.suffix), reference=(problem.canonical_solution,))
+            for name, problem in self._problems.items()
+        ]
+
+    def program(self, item: Item, fill: str) -> Program:
+        """The program that the protocol makes of a fill."""
+        problem = self._problems[item.id]
+        return problem.program(completion(self._protocol, fill, problem.suffix))
+
+    def score(self, filled: Sequence[Filled], *, track: Track[Any] = untracked) -> list[dict[str, float]]:
+        """pass@k and exact match of each item."""
+        programs = [[self.program(item, sample.texts[0]) for sample in samples] for item, samples in filled]
+        distinct = list(dict.fromkeys(program for row in programs for program in row))
+        verdicts = track(self._sandbox.run_many(distinct, workers=self._workers), len(distinct), "judging programs")
+        passed = {program: verdict.passed for program, verdict in zip(distinct, verdicts, strict=True)}
+        return [
+            self._values([passed[program] for program in row], [sample.texts[0] for sample in samples], item)
+            for row, (item, samples) in zip(programs, filled, strict=True)
+        ]
+
+    def _values(self, passed: Sequence[bool], fills: Sequence[str], item: Item) -> dict[str, float]:
+        n, correct = len(passed), sum(passed)
+        values = {f"pass@{k}": pass_at_k(n, correct, k) for k in self._ks if k <= n}
+        kept = [completion(self._protocol, fill, item.segments[1]).rstrip() for fill in fills]
+        return values | {"exact": sum(fill == item.reference[0].rstrip() for fill in kept) / n}
