@@ -223,7 +223,7 @@ def _automaton(string: bytes) -> tuple[Tensor, Tensor]:
     step = torch.zeros(size, 256, dtype=torch.long)
     completing = torch.zeros(size, 256, dtype=torch.bool)
     for state in range(size):
-        for byte in range(256):
+        for byte in set(string):  # any other byte leads back to the start
             text = string[:state] + bytes([byte])
             completing[state, byte] = text == string
             longest = min(len(text), size - 1)

@@ -113,7 +113,9 @@ class Session:
         if not isinstance(drafter, NGramDrafter):
             check_drafts(drafts, num_drafts, self.model.vocab_size)
         self.ledger.count_drafts(self.rows, num_drafts)
-        return drafts
+        asked = torch.arange(drafts.tokens.shape[1]) < num_drafts[:, None]
+        tokens = torch.where(asked.to(self.tokens.device), drafts.tokens, 0)
+        return Drafts(tokens, drafts.q, drafts.num_exact.cpu())
 
     def forward(self, encode_until: Tensor, query: Rows) -> tuple[Tensor, Rows]:
         """One pass: encode what is not yet encoded, answer the queries.

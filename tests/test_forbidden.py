@@ -1,0 +1,103 @@
+"""A ban is what a literal reading of the text says, for every split of a string into tokens."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anyorder.forbidden import Forbidden
+from anyorder.order import Order
+from anyorder.visibility import Rows
+
+PIECES = [b"a", b"b", b"ab", b"ba", b"aab", b"", b"c"]
+STRING = st.text("abc", min_size=1, max_size=4).map(str.encode)
+
+
+@settings(max_examples=80)
+@given(
+    strings=st.lists(STRING, min_size=1, max_size=3),
+    tokens=st.lists(st.integers(0, len(PIECES) - 1), min_size=5, max_size=7),
+    blanks=st.lists(st.sampled_from([0, 0, 0, 1, -1]), min_size=7, max_size=7),
+    seed=st.integers(0, 999),
+    no_empty=st.booleans(),
+)
+def test_a_token_is_banned_iff_a_new_occurrence_would_cross_it(
+    strings: list[bytes], tokens: list[int], blanks: list[int], seed: int, no_empty: bool
+) -> None:
+    width, generator = len(tokens), torch.Generator().manual_seed(seed)
+    sigma = torch.randperm(width, generator=generator)[None]
+    order = Order(sigma, torch.zeros(1, dtype=torch.long), torch.tensor([width]))
+    steps = torch.arange(width)[None]
+    visible = torch.stack([torch.randint(0, step + 1, (), generator=generator) for step in range(width)])[None]
+    ids = [5] if no_empty else []
+    tokens = [6 if no_empty and token == 5 else token for token in tokens]
+    blank = torch.tensor([blanks[:width]])
+    forbidden = Forbidden.of(len(PIECES), ids=ids, strings=strings, token_bytes=PIECES).within(blank)
+    got = forbidden.mask(torch.zeros(1, width, len(PIECES)), torch.tensor([tokens]), order, Rows(steps, visible))[0]
+    for step in range(width):
+        position = int(sigma[0, step])
+        seen = {int(sigma[0, s]): PIECES[tokens[s]] for s in range(int(visible[0, step]))}
+
+        def side(direction: int, position: int = position, seen: dict[int, bytes] = seen) -> list[bytes]:
+            run, place = [], position + direction
+            while place in seen and blanks[place] == blanks[position] >= 0:
+                run.append(seen[place])
+                place += direction
+            return run
+
+        left, right = b"".join(reversed(side(-1))), b"".join(side(1))
+        for token, piece in enumerate(PIECES):
+            banned = token in ids or any(crosses(string, left, piece, right) for string in strings)
+            assert (got[step, token] == -torch.inf) == banned, (left, piece, right)
+
+
+def crosses(string: bytes, left: bytes, piece: bytes, right: bytes) -> bool:
+    """Whether the string occurs in ``left + piece + right`` other than wholly inside one of the two sides."""
+    text = left + piece + right
+    starts = [at for at in range(len(text)) if text.startswith(string, at)]
+    return any(at + len(string) > len(left) and at < len(left) + len(piece) for at in starts) or any(
+        at < len(left) < at + len(string) for at in starts
+    )
+
+
+def test_a_string_of_one_byte_is_a_matter_of_ids_alone() -> None:
+    forbidden = Forbidden.of(len(PIECES), strings=[b"b"], token_bytes=PIECES)
+    assert forbidden.strings == ()
+    assert [PIECES[token] for token in forbidden.ids.nonzero()[:, 0].tolist()] == [b"b", b"ab", b"ba", b"aab"]
+
+
+def test_a_token_that_contains_the_string_is_banned_by_its_id() -> None:
+    forbidden = Forbidden.of(len(PIECES), strings=[b"ab"], token_bytes=PIECES)
+    assert [PIECES[token] for token in forbidden.ids.nonzero()[:, 0].tolist()] == [b"ab", b"aab"]
+
+
+def test_selected_rows_keep_their_blanks() -> None:
+    blank = torch.tensor([[0, -1], [3, 3]])
+    forbidden = Forbidden.of(len(PIECES), strings=[b"ab"], token_bytes=PIECES).within(blank)
+    chosen = forbidden.select(torch.tensor([1])).to("cpu")
+    assert torch.equal(chosen.blank, blank[1:])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: Forbidden.of(3, ids=[3]), r"forbidden ids must lie in range\(3\), the vocabulary; got 3"),
+        (lambda: Forbidden.of(3, ids=[-1]), "got -1"),
+        (lambda: Forbidden.of(3, strings=[b"x"]), r"need the bytes of all 3 tokens \(token_bytes\); got none"),
+        (lambda: Forbidden.of(3, strings=[b"x"], token_bytes=[b"y"]), "all 3 tokens .* got 1"),
+        (lambda: Forbidden.of(1, strings=[b""], token_bytes=[b"y"]), "must not be empty"),
+    ],
+)
+def test_bad_bans_are_refused(build: object, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        build()  # type: ignore[operator]
+
+
+def test_strings_need_to_know_the_blanks() -> None:
+    forbidden = Forbidden.of(len(PIECES), strings=[b"ab"], token_bytes=PIECES)
+    order = Order(torch.arange(2)[None], torch.tensor([0]), torch.tensor([2]))
+    rows = Rows(torch.tensor([[0]]), torch.tensor([[0]]))
+    with pytest.raises(ValueError, match=r"use forbidden\.within\(blank\)"):
+        forbidden.mask(torch.zeros(1, 1, len(PIECES)), torch.zeros(1, 2, dtype=torch.long), order, rows)
