@@ -1,0 +1,64 @@
+"""What this machine can do at best: the floor that a network pass is compared with, and a fair stopwatch."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from anyorder.model.config import XLNetConfig
+
+
+class Machine(NamedTuple):
+    """Measured rates with the threads now set.
+
+    Attributes:
+        bytes_per_second: reading a tensor far larger than any cache.
+        flops_per_second: a large float32 matrix product.
+    """
+
+    bytes_per_second: float
+    flops_per_second: float
+
+    def floor(self, num_bytes: float, flops: float) -> float:
+        """Seconds below which no pass over that many bytes of weights and that many operations can come."""
+        return max(num_bytes / self.bytes_per_second, flops / self.flops_per_second)
+
+
+def seconds(run: Callable[[], object], *, repeats: int, warm_up: int = 2) -> float:
+    """The median time of ``repeats`` calls, after ``warm_up`` calls that do not count."""
+    for _ in range(warm_up):
+        run()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def measure() -> Machine:
+    """Measure this machine; takes a few seconds."""
+    large = torch.ones(256 * 1024 * 1024 // 4 * 2)
+    left, right = torch.randn(1536, 1536), torch.randn(1536, 1536)
+    return Machine(
+        bytes_per_second=large.nbytes / seconds(large.sum, repeats=7),
+        flops_per_second=2 * 1536**3 / seconds(lambda: left @ right, repeats=9),
+    )
+
+
+def linear_weights(config: XLNetConfig) -> tuple[int, int, int]:
+    """Numbers of weights in linear layers that every row, every content row, and every query row is multiplied with."""
+    width, inner = config.d_model, config.d_inner
+    every = config.n_layer * (2 * width * width + 2 * width * inner)
+    return every, config.n_layer * 2 * width * width, config.vocab_size * width
+
+
+def pass_floor(machine: Machine, config: XLNetConfig, *, content: int, query: int, bytes_per_weight: int = 4) -> float:
+    """The floor of one pass with so many content and query rows (over the whole batch)."""
+    every, of_content, of_query = linear_weights(config)
+    flops = 2 * (every * (content + query) + of_content * content + of_query * query)
+    return machine.floor((every + of_content + of_query) * bytes_per_weight, flops)

@@ -1,0 +1,47 @@
+"""The running Python's standard library as a corpus: no download, split into training and held-out files by name."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sysconfig
+from pathlib import Path
+
+SKIPPED = frozenset({"test", "tests", "idle_test", "site-packages", "__pycache__", "ensurepip", "lib2to3"})
+"""Directories that are no part of the library proper: its tests, vendored copies, generated files."""
+
+
+def stdlib_files() -> list[Path]:
+    """The standard library's own sources."""
+    root = Path(sysconfig.get_path("stdlib"))
+    return sorted(path for path in root.rglob("*.py") if not SKIPPED & set(path.relative_to(root).parts))
+
+
+def is_held_out(path: Path) -> bool:
+    """One file in twenty, by a hash of its name and its folder's: the split is the same on every machine."""
+    return hashlib.sha256("/".join(path.parts[-2:]).encode()).digest()[0] % 20 == 0
+
+
+def load_texts(*, held_out: bool) -> list[str]:
+    """The texts of one side of the split; files under 400 characters or not in UTF-8 are left out."""
+    texts = []
+    for path in stdlib_files():
+        if is_held_out(path) == held_out:
+            try:
+                texts.append(path.read_text(encoding="utf-8"))
+            except UnicodeDecodeError:
+                continue
+    return [text for text in texts if len(text) > 400]
+
+
+def draw_window(texts: list[str], characters: int, draw: random.Random) -> str:
+    """About ``characters`` characters of one file, from the start of a line, half the time an unindented one.
+
+    Files are drawn in proportion to their length.
+    """
+    text = draw.choices(texts, [len(text) for text in texts])[0]
+    start = text.rfind("\n", 0, draw.randrange(len(text))) + 1
+    if draw.random() < 0.5:
+        while start < len(text) and text[start] in " \n)#":
+            start = text.find("\n", start) + 1 or len(text)
+    return text[min(start, max(len(text) - characters, 0)) :][:characters]
