@@ -205,7 +205,8 @@ def test_a_damaged_checkpoint_is_a_value_error_that_names_what_is_wrong(
     ("options", "error", "message"),
     [
         ({"dtype": "float12"}, ValueError, "dtype must be one of"),
-        ({"device": "toaster"}, ValueError, "device"),
+        ({"device": "toaster"}, ValueError, "device must be one this torch has, such as 'cpu'; got 'toaster'"),
+        ({"device": "cpu:x"}, ValueError, "device must be one"),
         ({"weights": "int2"}, ValueError, "weights must be"),
         ({"codec": "morse"}, ValueError, "unknown codec 'morse'"),
         ({"tokenizer": "/no/such/file"}, ValueError, "tokenizer"),

@@ -19,7 +19,7 @@ LOSSLESS = ["sequential", "assd", "one-pass"]
 METHODS = [*LOSSLESS, "parallel"]
 CODE = "def add(a, b):\n    return a + b\n"
 
-few = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def filled(result: InfillResult) -> list[list[int]]:

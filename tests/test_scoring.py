@@ -19,7 +19,7 @@ from anyorder.visibility import content_rows, verify_rows
 TEXT = "def add(a, b):\n    return a + b\n"
 SPANS = [(4, 7), (26, 31)]
 
-few = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def one_by_one(model: Model, prompt: dict[int, int], decisions: list[tuple[int, int]]) -> list[float]:

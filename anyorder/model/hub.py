@@ -83,7 +83,7 @@ def load(
     """
     if name is not None and not isinstance(name, (str, Path)):
         raise TypeError(f"the model's name must be a string or a path, got {type(name).__name__}")
-    place = torch.device("cpu" if device is None else device)
+    place = _device(device)
     packing = _packing(weights, place, dtype)
     return _load(str(name or DEFAULT), revision, place, _dtype(dtype), packing, codec, str(tokenizer or ""))  # type: ignore[arg-type]  # codecs hash by identity
 
@@ -217,6 +217,16 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}")
     return values
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    try:
+        place = torch.device("cpu" if device is None else device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise ValueError(f"device must be one this torch has, such as 'cpu'; got {device!r}: {reason}") from None
+    return place
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
