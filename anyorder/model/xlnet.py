@@ -187,6 +187,8 @@ class XLNet(nn.Module):
         """
         attentions = [self.layer(depth).attention for depth in range(self.config.n_layer)]
         if torch.is_grad_enabled() and attentions[0].relative.requires_grad:
+            # An optimiser is about to change the weights, and fused ones do so without a new tensor version.
+            self._tables = None
             return [attention.distance_table(num_steps) for attention in attentions]
         state = tuple((a.relative._version, a.relative.device, a.relative.dtype) for a in attentions)
         if self._tables is None or self._tables.state != state or self._tables.num_steps < num_steps:
