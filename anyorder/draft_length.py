@@ -116,8 +116,14 @@ class DraftLengthPolicy:
         Returns:
             (B, max_drafts + 1) float64, 1 in the first column.
         """
-        prior = torch.tensor(self.acceptance, dtype=torch.float64)
-        rate = (self.prior_weight * prior + history.accepted) / (self.prior_weight + history.tested)
+        prior, weight = torch.tensor(self.acceptance, dtype=torch.float64), self.prior_weight
+        tested, accepted = history.tested.sum(1, keepdim=True), history.accepted.sum(1, keepdim=True)
+        # Lags that were hardly tested learn from the others: a text that drafts well at one lag does at the next.
+        expected = (history.tested * prior).sum(1, keepdim=True) / tested.clamp(min=1)
+        expected = torch.where(tested > 0, expected, prior[:1])
+        overall = (weight * expected + accepted) / (weight + tested)
+        prior = (prior.logit(eps=1e-6) + overall.logit(eps=1e-6) - expected.logit(eps=1e-6)).sigmoid()
+        rate = (weight * prior + history.accepted) / (weight + history.tested)
         lag = torch.arange(self.max_lag if max_drafts is None else max_drafts)
         rate = rate[:, lag.clamp(max=self.max_lag - 1)]
         return torch.cat([torch.ones(len(rate), 1, dtype=torch.float64), rate.cumprod(1)], 1)
@@ -140,14 +146,79 @@ class DraftLengthPolicy:
         drafts = torch.arange(survival.shape[1])
         return _best_rate(survival.cumsum(1) / self.costs(2 * drafts + 2), remaining)
 
-    def token_price(self, survival: Tensor) -> Tensor:
-        """(B,) float64, the lowest cost per decided token among one-pass decoding with a constant number of drafts."""
+    def worthwhile(self, ranked: RankedDrafts, survival: Tensor, mandatory: Tensor) -> Tensor:
+        """(B,) int64, how many of the next drafts, the most useful first, gain most beyond their cost.
+
+        A draft is expected to save ``use`` tokens, each worth what a token costs at best. It costs a row in this pass
+        and, if its outcome happens, a row to encode and a row to test it in the next.
+
+        Args:
+            ranked: the next drafts this pass could ask for.
+            survival: (B, M + 1), see ``survival``.
+            mandatory: (B,) int64, the rows of this pass without them.
+        """
+        now = self.costs(mandatory[:, None] + torch.arange(ranked.use.shape[1] + 1))
+        price, rows = self._steady_state(survival)
+        later = self.costs(rows + 2) - self.costs(rows)
+        gain = price[:, None] * ranked.use - ranked.chance * later[:, None]
+        return _best_rate(torch.nn.functional.pad(gain.cumsum(1), (1, 0)) - now + now[:, :1], ranked.count)
+
+    def _steady_state(self, survival: Tensor) -> tuple[Tensor, Tensor]:
+        """(B,) cost of a token, (B,) rows of a pass, with the constant number of drafts that makes tokens cheapest."""
         drafts = torch.arange(survival.shape[1])
         rows = (drafts + 1) + (drafts + 1) ** 2
-        return (self.costs(rows) / survival.cumsum(1)).amin(1)
+        price = self.costs(rows) / survival.cumsum(1)
+        cheapest = price.argmin(1)
+        return price.gather(1, cheapest[:, None])[:, 0], rows[cheapest]
 
 
 def _best_rate(rate: Tensor, limit: Tensor) -> Tensor:
     """(B,) int64, the column of the highest rate at or below each row's limit; the smallest such column at ties."""
     too_many = torch.arange(rate.shape[1]) > limit[:, None]
-    return rate.masked_fill(too_many, -1.0).argmax(1)
+    return rate.masked_fill(too_many, -torch.inf).argmax(1)
+
+
+@dataclass(frozen=True)
+class RankedDrafts:
+    """The next drafts a one-pass round could ask for, over all outcomes of its test, the most useful first.
+
+    Attributes:
+        use: (B, R) float64, the probability that the draft's outcome happens and the draft is kept.
+        chance: (B, R) float64, the probability that its outcome happens.
+        place: (B, R) int64, the flat number ``outcome * most + lag - 1`` of the draft at each rank.
+        count: (B,) int64, how many of the R exist.
+        num_outcomes: W, so that R is W times the most drafts of an outcome.
+    """
+
+    use: Tensor
+    chance: Tensor
+    place: Tensor
+    count: Tensor
+    num_outcomes: int
+
+    @classmethod
+    def of(cls, survival: Tensor, num_drafts: Tensor, limit: Tensor, most: int) -> RankedDrafts:
+        """Rank them.
+
+        Args:
+            survival: (B, max(W, most) + 1), see ``DraftLengthPolicy.survival``.
+            num_drafts: (B,) int64, drafts in hand.
+            limit: (B, W) int64, how many next drafts each outcome ("so many of those in hand are kept") could have.
+            most: the largest number an outcome could have.
+        """
+        outcome, lag = torch.arange(limit.shape[1]), torch.arange(1, most + 1)
+        is_rejection = outcome < num_drafts[:, None]
+        happens = survival[:, : len(outcome)] - survival[:, 1 : len(outcome) + 1] * is_rejection
+        use = happens[:, :, None] * survival[:, None, 1 : most + 1]
+        possible = (lag <= limit[:, :, None]).flatten(1)
+        # Within an outcome a later draft is never of more use than an earlier one, and the sort is stable: whatever is
+        # cut off, each outcome keeps its first drafts.
+        ranked, place = use.flatten(1).masked_fill(~possible, -1.0).sort(dim=1, descending=True, stable=True)
+        chance = happens[:, :, None].expand_as(use).flatten(1).gather(1, place)
+        return cls(ranked.clamp(min=0), chance, place, possible.sum(1), len(outcome))
+
+    def first(self, counts: Tensor) -> Tensor:
+        """(B, W) int64, how many next drafts each outcome has if the ``counts`` (B,) most useful are asked for."""
+        chosen = torch.arange(self.use.shape[1]) < counts[:, None]
+        asked = torch.zeros_like(chosen).scatter(1, self.place, chosen)
+        return asked.view(len(chosen), self.num_outcomes, -1).sum(2)

@@ -44,6 +44,10 @@ class DecodeOptions:
         if self.steps is None:
             raise TypeError("steps must be an integer of at least 1; got None")
         _require_integer("steps", self.steps, 1, "the number of groups of parallel decoding")
+        if not isinstance(self.sampling, Sampling):
+            raise TypeError(f"sampling must be a Sampling; got {type(self.sampling).__name__}")
+        if not isinstance(self.policy, DraftLengthPolicy):
+            raise TypeError(f"policy must be a DraftLengthPolicy; got {type(self.policy).__name__}")
         if isinstance(self.drafter, str):
             if self.drafter not in ("self", "ngram"):
                 raise ValueError(f"unknown drafter {self.drafter!r}: use 'self', 'ngram' or an object with propose()")

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from anyorder.decoding.session import Session
+from anyorder.draft_length import RankedDrafts
 from anyorder.visibility import Rows, concat, draft_rows, verify_rows
 
 
@@ -40,42 +41,14 @@ def next_lengths(session: Session, num_drafts: Tensor) -> Tensor:
     limit = limit.clamp(max=most)
     if options.draft_length is not None and options.max_rows is None:
         return limit
-    return _most_useful(session, num_drafts, limit, most)
-
-
-def _most_useful(session: Session, num_drafts: Tensor, limit: Tensor, most: int) -> Tensor:
-    """(A, W) the next drafts of ``limit`` worth their rows, or fitting into ``max_rows``, most useful first."""
-    options, policy = session.options, session.options.policy
-    outcome, ahead = torch.arange(limit.shape[1]), torch.arange(1, most + 1)
-    survival = policy.survival(session.history, max(most, limit.shape[1]))
-    happens = survival[:, : limit.shape[1]] - survival[:, 1 : limit.shape[1] + 1] * (outcome < num_drafts[:, None])
-    use = happens[:, :, None] * survival[:, None, 1 : most + 1]
-    possible = ahead <= limit[:, :, None]
-    # In an outcome a later draft is never of more use than an earlier one, and the sort is stable: prefixes stay whole.
-    ranked, place = use.masked_fill(~possible, -1.0).flatten(1).sort(dim=1, descending=True, stable=True)
-    testing = num_drafts + (session.remaining > num_drafts)
-    count = possible.flatten(1).sum(1)
+    survival = policy.survival(session.history, max(most, width))
+    ranked = RankedDrafts.of(survival, num_drafts, limit, most)
+    testing, count = torch.minimum(num_drafts + 1, session.remaining), ranked.count
     if options.draft_length is None:
-        chance = happens[:, :, None].expand_as(use).flatten(1).gather(1, place)
-        count = torch.minimum(count, _worthwhile(session, ranked.clamp(min=0), chance, num_drafts + 1 + testing))
+        count = policy.worthwhile(ranked, survival[:, : policy.max_lag + 1], num_drafts + 1 + testing)
     if options.max_rows is not None:
         count = torch.minimum(count, (options.max_rows - testing).clamp(min=0))
-    chosen = torch.arange(ranked.shape[1]) < count[:, None]
-    return torch.zeros_like(chosen).scatter(1, place, chosen).view_as(use).sum(2)
-
-
-def _worthwhile(session: Session, use: Tensor, chance: Tensor, mandatory: Tensor) -> Tensor:
-    """(A,) how many of the (A, R) next drafts, the most useful first, gain most beyond their cost.
-
-    A draft is expected to save ``use`` tokens, each worth what a token costs at best; it costs a row now and, if its
-    outcome happens, a row to encode and a row to test it in the next pass.
-    """
-    policy = session.options.policy
-    price = policy.token_price(policy.survival(session.history))
-    now = policy.costs(mandatory[:, None] + torch.arange(use.shape[1] + 1)) - policy.costs(mandatory)[:, None]
-    pair = policy.costs(mandatory + 2) - policy.costs(mandatory)
-    gain = (price[:, None] * use - chance * pair[:, None]).cumsum(1)
-    return (torch.nn.functional.pad(gain, (1, 0)) - now).argmax(1)
+    return ranked.first(count)
 
 
 @dataclass(frozen=True)
