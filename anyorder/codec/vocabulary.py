@@ -29,7 +29,7 @@ _WORD_BORDER = "\ufdd0"
 _UNTRAINABLE = re.compile("[\0\u2581\u2585\ufdd0]")
 """Characters the trainer gives a meaning of its own: it would skip, silently, every sentence that contains U+2585."""
 
-_WORDS = re.compile(r"(?:\r?\n)+[ \t]*|[^\w\r\n]?[^\W\d]+| ?\d| ?[^\w\s]+|[ \t]+(?= )|\s")
+_WORDS = re.compile(r"(?:\r?\n)+[ \t]*|[^\w\r\n]?[^\W\d]+|\d| ?[^\w\s]+|[ \t]+(?= )|\s")
 
 _CHUNK_LENGTH = 2000
 """Characters of one training sentence; the trainer strips line breaks from its end, so it should hold many lines."""
@@ -84,7 +84,6 @@ def train_vocabulary(
             allow_whitespace_only_pieces=True,
             split_by_whitespace=False,
             split_by_unicode_script=False,
-            split_digits=True,
             pretokenization_delimiter=_WORD_BORDER,
             byte_fallback=True,
             character_coverage=coverage,

@@ -101,7 +101,11 @@ class XLNetCodec:
         return self._tokens(text, ())
 
     def layout(self, text: str, spans: Sequence[tuple[int, int]]) -> Layout:
-        """Encode jointly and cut at token borders: a blank covers each token it shares a character with."""
+        """Encode jointly and cut at token borders: a blank covers each token it shares a character with.
+
+        A blank that covers none (or an empty one inside an escape, which stays whole behind it) replaces nothing; the
+        white space between the word before it and its start is its own.
+        """
         check_encodable(text)
         check_spans(text, spans)
         self._warn(text)
@@ -115,14 +119,11 @@ class XLNetCodec:
             while first < len(tokens) and tokens[first].end <= start:
                 first += 1
             last = max(first, bisect_left(starts, end)) if end > start else first
-            border = tokens[first - 1].end if first else 0
-            if last > first:
-                stop = tokens[last - 1].end
-            else:
-                stop = _gap_stop(text, border, (start, end), starts[first] if first < len(tokens) else len(text))
+            begin = max(tokens[first - 1].end if first else 0, blanks[-1].end if blanks else 0)
+            stop = tokens[last - 1].end if last > first else min([start, *starts[first : first + 1]])
             segments.append(tuple(token.id for token in tokens[done:first]))
-            border = max(border, blanks[-1].end) if blanks else border
-            blanks.append(Blank(start=border, end=max(border, stop), ids=tuple(t.id for t in tokens[first:last])))
+            ids = tuple(token.id for token in tokens[first:last])
+            blanks.append(Blank(start=begin, end=max(begin, stop), ids=ids))
             done = last
         segments.append(tuple(token.id for token in tokens[done:]))
         return Layout(segments=tuple(segments), blanks=tuple(blanks))
@@ -131,12 +132,10 @@ class XLNetCodec:
         """The ids' text, such that the joint ids spell the completed text.
 
         The white space that the blank owns stays as it was if the fill is empty or starts a word; a word behind the
-        blank that has none of its own (at the start of a text, after an escape) gets a space. A fill sees the text, not
+        blank that has none left (the blank took it, or there never was any) gets a space. A fill sees the text, not
         other fills: of two blanks that touch where no word stands before them, the second gets no space.
         """
-        replaced = text[blank.start : blank.end]
-        tokens = self._tokens(replaced, ())
-        own_space = replaced[: tokens[0].start] if tokens else replaced
+        own_space = self._own_space(text, blank)
         if not ids:
             return own_space
         starts_word = self._processor.id_to_piece(int(ids[0])).startswith(BAR)
@@ -210,6 +209,15 @@ class XLNetCodec:
                 joined = False
         return "".join(parts)
 
+    def _own_space(self, text: str, blank: Blank) -> str:
+        """The white space between the token before a blank and the first token that the blank covers."""
+        replaced = text[blank.start : blank.end]
+        if not blank.ids:
+            return replaced
+        if self._reversible:  # only the single space between two words yields no token
+            return " " if replaced.startswith(" ") and blank.ids[0] not in self._escaped else ""
+        return replaced[: self._tokens(replaced, ())[0].start]
+
     def _needs_space(self, text: str, position: int) -> bool:
         """Whether a word at this position would run into the word before it."""
         return position > 0 and self._is_carried(text[position - 1])
@@ -237,21 +245,6 @@ class XLNetCodec:
         if self._processor.id_to_piece(token_id) != piece:
             raise ValueError(f"this SentencePiece model is not a vocabulary of XLNet's kind: it has no piece {piece!r}")
         return token_id
-
-
-def _gap_stop(text: str, border: int, span: tuple[int, int], following: int) -> int:
-    """Where a blank that covers no token ends; the word behind it, if any, keeps white space of its own before it.
-
-    Args:
-        text: the whole text.
-        border: the end of the token before the blank.
-        span: the character range asked for, between that token and the next.
-        following: the start of the token after the blank.
-    """
-    start, end = span
-    if end < following or following == len(text):
-        return end
-    return start if start < following else border
 
 
 def _character(code: str) -> str:

@@ -52,7 +52,8 @@ class WordEncoder:
     def encode(self, text: str, cuts: Sequence[int]) -> list[Piece]:
         """The pieces of a text, of which none crosses a cut, a position inside a word.
 
-        A lone word-start piece covers what the piece behind it covers.
+        A lone word-start piece covers what the piece behind it covers, and so do pieces that share a character (a
+        ligature's, say), since only whole characters can be replaced.
         """
         plain, origin = (text, list(range(len(text) + 1))) if self._as_is else _simplify(text)
         plain, origin = _insert_cuts(plain, origin, cuts)
@@ -75,7 +76,7 @@ class WordEncoder:
             end = _without_space(text, start, beyond[stop - 1])
             pieces += [Piece(each, start, end) for each in (*lone, token_id)]
             lone = []
-        return pieces
+        return _whole_characters(pieces)
 
     @cached_property
     def carried(self) -> frozenset[str]:
@@ -133,6 +134,17 @@ def _next_greater(source: Sequence[int], length: int) -> list[int]:
     for index in range(len(source) - 2, -1, -1):
         beyond[index] = source[index + 1] if source[index + 1] > source[index] else beyond[index + 1]
     return beyond
+
+
+def _whole_characters(pieces: Sequence[Piece]) -> list[Piece]:
+    """Give pieces that share a character the range of all of them."""
+    groups: list[list[Piece]] = []
+    for piece in pieces:
+        if groups and piece.start < groups[-1][-1].end:
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    return [Piece(piece.id, group[0].start, group[-1].end) for group in groups for piece in group]
 
 
 def _without_space(text: str, start: int, end: int) -> int:

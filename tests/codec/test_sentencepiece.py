@@ -61,8 +61,8 @@ def test_all_code_points_survive_a_hostile_context_without_a_special_id(codec: S
     assert len(code_points) == 1_112_064
     forbidden = set(codec.forbidden_ids)
     for first in range(0, len(code_points), 32):
-        text = "\u2581".join(f" {chr(c)}\u0301  <mask>{chr(c)}" for c in code_points[first : first + 32 : 2])
-        text += "\n    ".join(f" {chr(c)}\u0301  <mask>{chr(c)}" for c in code_points[first + 1 : first + 32 : 2])
+        text = "\u2581".join(f" {chr(c)}\u0301  <mask>" for c in code_points[first : first + 32 : 2])
+        text += "\n    ".join(f" {chr(c)}\u0301  <mask>" for c in code_points[first + 1 : first + 32 : 2])
         ids = codec.encode(text)
         assert codec.decode(ids) == text
         assert forbidden.isdisjoint(ids)
@@ -192,6 +192,14 @@ def test_splice_needs_one_fill_a_blank(codec: SentencePieceCodec) -> None:
     layout = codec.layout("happy", [(1, 2)])
     with pytest.raises(ValueError, match="got 0 fills for 1 blanks"):
         splice("happy", layout.blanks, [])
+
+
+def test_splice_refuses_blanks_that_are_not_in_the_text(codec: SentencePieceCodec) -> None:
+    layout = codec.layout("happy", [(1, 2), (3, 5)])
+    with pytest.raises(ValueError, match=r"\(1, 2\) starts before 5"):
+        splice("happy", layout.blanks[::-1], ["a", "b"])
+    with pytest.raises(ValueError, match=r"0 <= start <= end <= 2 .*got \(3, 5\)"):
+        splice("ha", layout.blanks[1:], ["a"])
 
 
 def test_a_model_that_would_lose_text_is_refused(xlnet_model: bytes) -> None:

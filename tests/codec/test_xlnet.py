@@ -191,6 +191,14 @@ def test_a_blank_in_a_word_widens_to_its_token_and_owns_the_space_before_it(code
     assert (layout.blanks[0].start, layout.blanks[0].end) == (start, inner.end)
 
 
+def test_tokens_that_share_a_character_are_replaced_together(codec: XLNetCodec) -> None:
+    text = "the ﬁn cat"
+    assert {(token.start, token.end) for token in codec.tokenize(text)} >= {(4, 6)}
+    blank = codec.layout(text, [(5, 6)]).blanks[0]
+    assert (blank.start, blank.end) == (3, 6)
+    assert codec.decode(blank.ids) == "fin"
+
+
 def test_a_marker_inside_a_word_cuts_it_and_starts_no_new_word(codec: XLNetCodec) -> None:
     layout = codec.layout("happy", [(3, 3)])
     left, right = (pieces(codec, segment) for segment in layout.segments)
