@@ -182,7 +182,8 @@ BATCH: list[dict[str, Any]] = [
     {"text": "<mask:7>", "seed": 2, "method": "assd", "draft_length": 3},
     {"text": "nothing"},
     {"text": "x = <mask:2>  # " + "y " * 20, "seed": 3, "temperature": 0.5, "top_k": 20, "n": 3},
-    {"text": "a <mask:3> b", "seed": 1, "forbidden": ["e", "a"], "method": "sequential"},
+    {"text": "a <mask:3> b", "seed": 1, "forbidden": list("abcdefghijklmnop")},
+    {"text": "a <mask:3> b", "seed": 1, "method": "sequential"},
     {"text": "if <mask>:", "seed": 4, "length": range(1, 5), "drafter": "ngram"},
     {"text": "a b c", "mask_positions": [1], "seed": 0, "method": "parallel", "steps": 2, "top_p": 0.9},
 ]
