@@ -68,23 +68,36 @@ def sinusoids(num_steps: int, config: XLNetConfig, like: Tensor) -> Tensor:
     return torch.cat([angle.sin(), angle.cos()], 1).to(like.dtype)
 
 
-class _PositionScores(torch.autograd.Function):
-    """The position term of every row and slot, minus infinity where hidden: a product with all distances, then a
-    gather.
+def position_scores(query: Tensor, table: Tensor, distance: Tensor) -> Tensor:
+    """The position term of every row and slot, minus infinity where hidden: one product, then one gather.
 
-    Written out because autograd's backward of a gather is a scatter-add, several times slower on a CPU than the plain
-    scatter that suffices here: a row meets every distance at most once.
+    Args:
+        query: (H, B * R, D).
+        table: (H, D, 2L), the last column spare.
+        distance: (B, R, S) int64, see ``Geometry``.
+
+    Returns:
+        (B, H, R, S).
+    """
+    batch, count, _ = distance.shape
+    scores = torch.bmm(query, table)
+    scores[..., -1] = -math.inf
+    scores = scores.view(-1, batch, count, scores.shape[-1]).transpose(0, 1)
+    return scores.gather(3, distance[:, None].expand(-1, scores.shape[1], -1, -1))
+
+
+class _PositionScores(torch.autograd.Function):
+    """``position_scores`` with a backward written out.
+
+    Autograd's backward of a gather is a scatter-add, several times slower on a CPU than the plain scatter that suffices
+    here: a row meets every distance at most once.
     """
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, table: Tensor, distance: Tensor) -> Tensor:
-        """(H, B * R, D), (H, D, 2L) and (B, R, S) -> (B, H, R, S)."""
+        """See ``position_scores``."""
         ctx.save_for_backward(query, table, distance)
-        batch, count, _ = distance.shape
-        scores = torch.bmm(query, table)
-        scores[..., -1] = -math.inf
-        scores = scores.view(-1, batch, count, scores.shape[-1]).transpose(0, 1)
-        return scores.gather(3, distance[:, None].expand(-1, scores.shape[1], -1, -1))
+        return position_scores(query, table, distance)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -163,5 +176,7 @@ class RelativeAttention(nn.Module):
             query = query - self.query.bias
         query = query + self.position_bias
         by_head = query.view(-1, self.heads, self.width).transpose(0, 1)
+        if not torch.is_grad_enabled():
+            return position_scores(by_head, table, distance)
         scores: Tensor = _PositionScores.apply(by_head, table, distance)  # type: ignore[no-untyped-call]
         return scores

@@ -72,8 +72,9 @@ def load(
         revision: branch, tag or commit of a Hub id.
         device: where to compute; the CPU when omitted.
         dtype: float32 when omitted; bfloat16, float16 and float64 work too.
-        weights: how linear layers are held: ``"packed"`` (the default on a CPU in float32: fast few-row passes, no
-            gradients), ``"float16"`` (half the bytes; logits move by about 2e-4), ``"plain"`` (trainable).
+        weights: how linear layers are held. When omitted, on a CPU in float32: the fastest layout that keeps the stored
+            weights. ``"packed"``: fast few-row passes, no gradients. ``"float16"``: half the bytes, faster still, but
+            float32 weights are rounded and logits move by about 2e-4. ``"plain"``: trainable.
         codec: a codec or its name, when the checkpoint does not say or says the wrong one.
         tokenizer: a file, directory or Hub id to take the tokenizer from instead of the checkpoint.
 
@@ -241,7 +242,7 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
 def _packing(weights: Packing | None, device: torch.device, dtype: str | torch.dtype | None) -> Packing:
     fits = device.type == "cpu" and _dtype(dtype) == torch.float32
     if weights is None:
-        return "packed" if fits else "plain"
+        return "lossless" if fits else "plain"
     if weights not in ("plain", "packed", "float16"):
         raise ValueError(f"weights must be 'packed', 'float16' or 'plain', got {weights!r}")
     if weights != "plain" and not fits:
