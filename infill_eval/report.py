@@ -142,7 +142,9 @@ def _results(group: Sequence[Run]) -> Table:
         rows.append(row((name, "baseline", task["protocol"], "–", str(len(first.items))), values))
     settings = ", ".join(f"{key} {value}" for key, value in task.items() if key not in ("task", "protocol"))
     drawn = f"{first.settings['samples']} samples an item, seed {first.settings['seed']}"
-    notes = (f"Mean ± standard error over items; {drawn}. {settings}.",)
+    notes: tuple[str, ...] = (f"Mean ± standard error over items; {drawn}. {settings}.",)
+    if "seconds" in shown:
+        notes += ("Seconds: until a sample was finished, in a batch with others; `speed` measures methods properly.",)
     return Table(title=task["task"], header=header, rows=tuple(rows), notes=notes)
 
 
