@@ -150,15 +150,15 @@ def test_the_completed_text_is_what_the_joint_ids_spell(codec: XLNetCodec, case,
     assert all(word in completed[start:end] for word, (start, end) in zip(words, ranges, strict=False))
 
 
-@given(case=with_spans(code_text), data=st.data())
-def test_with_an_escape_too_the_completed_text_is_what_the_joint_ids_spell(legacy: XLNetCodec, case, data) -> None:
+@pytest.mark.parametrize("name", ["legacy", "escaped"])
+@given(case=with_spans(code_text), fills=st.lists(code_text.filter(bool), min_size=1, max_size=1))
+def test_with_an_escape_too_the_completed_text_is_what_the_joint_ids_spell(request, name: str, case, fills) -> None:
+    codec: XLNetCodec = request.getfixturevalue(name)
     text, spans = case
-    layout = legacy.layout(text, spans[:1])
-    fills = [legacy.encode(data.draw(code_text.filter(bool))) for _ in layout.blanks]
-    completed, _ = splice(
-        text, layout.blanks, [legacy.fill(ids, text, blank) for ids, blank in zip(fills, layout.blanks, strict=True)]
-    )
-    assert completed == legacy.decode(joint(layout, fills))
+    layout = codec.layout(text, spans[:1])
+    ids = [codec.encode(fill) for fill, _ in zip(fills, layout.blanks, strict=False)]
+    strings = [codec.fill(run, text, blank) for run, blank in zip(ids, layout.blanks, strict=True)]
+    assert splice(text, layout.blanks, strings)[0] == codec.decode(joint(layout, ids))
 
 
 @given(case=with_spans(hostile_text), data=st.data())
@@ -230,10 +230,20 @@ def test_a_word_fills_a_blank_with_the_spaces_it_needs(codec, text: str, span, e
     assert splice(text, [blank], [codec.fill(codec.encode("minded"), text, blank)])[0] == expected
 
 
-def test_an_empty_fill_keeps_the_white_space_of_its_blank(codec: XLNetCodec) -> None:
-    text = "return \n"
-    blank = codec.layout(text, [(7, 7)]).blanks[0]
-    assert splice(text, [blank], [codec.fill([], text, blank)])[0] == text
+@pytest.mark.parametrize("name", ["codec", "escaped", "legacy"])
+@pytest.mark.parametrize(("text", "span"), [("return \n", (7, 7)), ("the cat sat", (4, 7)), ("the cat sat", (4, 4))])
+def test_an_empty_fill_keeps_what_was_not_asked_to_go(request, name: str, text: str, span: tuple[int, int]) -> None:
+    codec: XLNetCodec = request.getfixturevalue(name)
+    blank = codec.layout(text, [span]).blanks[0]
+    assert splice(text, [blank], [codec.fill([], text, blank)])[0] == text[: span[0]] + text[span[1] :]
+
+
+def test_a_blank_inside_an_escape_leaves_the_escape_whole_behind_it(legacy: XLNetCodec) -> None:
+    layout = legacy.layout("the  cat", [(4, 4)])
+    assert pieces(legacy, layout.segments[1])[0] == "<unk>"
+    assert splice("the  cat", layout.blanks, [legacy.fill(legacy.encode("minded"), "the  cat", layout.blanks[0])])[
+        0
+    ] == ("the minded  cat")
 
 
 def test_two_blanks_in_one_token_share_it_first_come(codec: XLNetCodec) -> None:
@@ -298,6 +308,9 @@ def test_a_damaged_escape_that_was_sampled_shows_as_the_replacement_character(es
     assert escaped.decode([opening, closing]) == "\ufffd"
     assert escaped.decode([opening, *digits * 5, closing]) == "\ufffd"
     assert escaped.decode([opening, *escaped.encode("minded"), closing]) == "\ufffd"
+    for code in ("110000", "d800", "dfff"):
+        digits = [escaped._processor.piece_to_id(digit) for digit in code]
+        assert escaped.decode([opening, *digits, closing]) == "\ufffd"
 
 
 def test_it_is_a_codec_and_a_saved_one_reads_back(codec: XLNetCodec, escaped: XLNetCodec, tmp_path: Path) -> None:
