@@ -39,7 +39,7 @@ class Drafts:
 
     def select(self, rows: Tensor) -> Drafts:
         """The drafts of some rows of the batch, ``rows`` being (A,) int64 row numbers on the host."""
-        there = rows.to(self.tokens.device)
+        there = rows.to(self.tokens.device, non_blocking=True)
         return Drafts(self.tokens[there], self.q[there], self.num_exact[rows])
 
 
@@ -128,17 +128,17 @@ class NGramDrafter:
     ) -> Drafts:
         """See ``Drafter.propose``; nothing here is exact, so the first draft is tested like the others."""
         device, width = tokens.device, int(k.max())
-        decided = order.rank < num_decoded.to(device)[:, None]
+        decided = order.rank < num_decoded.to(device, non_blocking=True)[:, None]
         tokens, drafted, q = tokens.clone(), [], []
         for ahead in range(width):
             wanted = (ahead < k)[:, None]
-            step = torch.where(wanted, num_decoded[:, None] + ahead, order.num_steps).to(device)
+            step = torch.where(wanted, num_decoded[:, None] + ahead, order.num_steps).to(device, non_blocking=True)
             logits = self._log_counts(tokens, order, decided, step)
             q.append(sampling.probs(self._allowed(logits, tokens, order, step))[:, None])
             drafted.append(uniforms.categorical(q[-1], wanted))
             in_range = step.clamp(max=order.num_steps - 1)
             keep = tokens.gather(1, in_range)
-            tokens = tokens.scatter(1, in_range, torch.where(wanted.to(device), drafted[-1], keep))
+            tokens = tokens.scatter(1, in_range, torch.where(wanted.to(device, non_blocking=True), drafted[-1], keep))
         return Drafts(torch.cat(drafted, 1), torch.cat(q, 1), torch.zeros_like(k))
 
     def _log_counts(self, tokens: Tensor, order: Order, decided: Tensor, step: Tensor) -> Tensor:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+_AHEAD = 64
+
 
 class Uniforms:
     """The random numbers of a batch of sequences, one stream a sequence.
@@ -23,14 +25,21 @@ class Uniforms:
 
     def __init__(self, seeds: Sequence[int]) -> None:
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        # Numbers drawn ahead, since one call a sequence and choice would cost more than the choice.
+        self._ahead = torch.empty(len(seeds), 0, dtype=torch.float64)
+        self._used = torch.zeros(len(seeds), dtype=torch.long)
 
     def __len__(self) -> int:
         return len(self._generators)
 
     def select(self, rows: Tensor) -> Uniforms:
-        """The streams of some sequences, ``rows`` being (A,) int64 row numbers; they go on where they stood."""
+        """The streams of some sequences, ``rows`` being (A,) int64 row numbers; they go on where they stood.
+
+        The selection takes the streams over: whoever went on drawing from both would see the same numbers twice.
+        """
         chosen = Uniforms([])
         chosen._generators = [self._generators[row] for row in rows.tolist()]
+        chosen._ahead, chosen._used = self._ahead[rows], self._used[rows]
         return chosen
 
     def draw(self, counts: Tensor) -> Tensor:
@@ -42,11 +51,21 @@ class Uniforms:
         Returns:
             (B, max(counts)) float64 in [0, 1), on the host; a row's numbers come first, zeros fill it up.
         """
-        numbers = torch.zeros(len(counts), int(counts.max()) if len(counts) else 0, dtype=torch.float64)
-        for row, count in enumerate(counts.tolist()):
-            if count:
-                numbers[row, :count] = torch.rand(count, generator=self._generators[row], dtype=torch.float64)
-        return numbers
+        place = torch.arange(int(counts.max()) if len(counts) else 0)
+        if bool((self._used + counts > self._ahead.shape[1]).any()):
+            self._refill(len(place))
+        numbers = self._ahead.gather(1, (self._used[:, None] + place).clamp(max=self._ahead.shape[1] - 1))
+        self._used = self._used + counts
+        return numbers * (place < counts[:, None])
+
+    def _refill(self, least: int) -> None:
+        """Move what was not used to the front of each row and draw the rest anew."""
+        ahead = torch.empty(len(self), max(_AHEAD, 2 * least, self._ahead.shape[1]), dtype=torch.float64)
+        for row, (generator, used) in enumerate(zip(self._generators, self._used.tolist(), strict=True)):
+            left = self._ahead[row, used:]
+            ahead[row, : len(left)] = left
+            ahead[row, len(left) :].uniform_(generator=generator)
+        self._ahead, self._used = ahead, torch.zeros_like(self._used)
 
     def categorical(self, probs: Tensor, where: Tensor) -> Tensor:
         """Draw tokens by inverting the cumulative distribution in float64; a token of probability 0 never comes out.
@@ -59,13 +78,13 @@ class Uniforms:
             (B, N) int64 on the device of ``probs``. A row without any mass (or with NaN) returns some valid id.
         """
         cumulative = probs.double().cumsum(-1)
-        threshold = self._spread(where).to(probs.device)[..., None] * cumulative[..., -1:]
+        threshold = self._spread(where).to(probs.device, non_blocking=True)[..., None] * cumulative[..., -1:]
         possible = probs > 0
         reached = (cumulative > threshold) & possible
         # A threshold that rounds up to the total mass lies past every token: it belongs to the last possible one.
         last = probs.shape[-1] - 1 - possible.flip(-1).to(torch.uint8).argmax(-1)
         tokens = torch.where(reached.any(-1), reached.to(torch.uint8).argmax(-1), last)
-        return torch.where(where.to(probs.device), tokens, 0)
+        return torch.where(where.to(probs.device, non_blocking=True), tokens, 0)
 
     def bernoulli(self, probability: Tensor, where: Tensor) -> Tensor:
         """True with the given probability, strictly: ``u < probability``, so never at 0 and always at 1 or more.
@@ -77,8 +96,8 @@ class Uniforms:
         Returns:
             (B, N) bool on the device of ``probability``.
         """
-        below = self._spread(where).to(probability.device) < probability.double()
-        return below & where.to(probability.device)
+        below = self._spread(where).to(probability.device, non_blocking=True) < probability.double()
+        return below & where.to(probability.device, non_blocking=True)
 
     def _spread(self, where: Tensor) -> Tensor:
         """(B, N) float64: consecutive numbers of each row at the places where a draw takes place, 0 elsewhere."""

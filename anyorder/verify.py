@@ -60,10 +60,10 @@ def verify(drafts: Drafts, p: Tensor, num_drafts: Tensor, has_bonus: Tensor, *, 
     ratio = (p[:, :width].gather(-1, chosen) / drafts.q.gather(-1, chosen))[..., 0]
     # p and q can agree up to rounding; then nothing is left to correct with, and every draft is right.
     passed = uniforms.bernoulli(ratio, is_tested) | (residual[:, :width].sum(-1) == 0)
-    kept = (passed & is_tested.to(p.device)) | is_exact.to(p.device)
+    kept = (passed & is_tested.to(p.device, non_blocking=True)) | is_exact.to(p.device, non_blocking=True)
     num_kept = kept.long().cumprod(1).sum(1)
     after = residual.gather(1, num_kept[:, None, None].expand(-1, 1, p.shape[-1]))
-    is_over = (num_kept == num_drafts.to(p.device)) & ~has_bonus.to(p.device)
+    is_over = (num_kept == num_drafts.to(p.device, non_blocking=True)) & ~has_bonus.to(p.device, non_blocking=True)
     after = torch.where(is_over[:, None, None], _certain(after), after)
     can_follow = is_tested.any(1) | has_bonus
     return Verdict(num_kept, uniforms.categorical(after, can_follow[:, None])[:, 0])
@@ -73,7 +73,7 @@ def _residual(q: Tensor, p: Tensor, num_drafts: Tensor) -> Tensor:
     """(B, K + 1, V) the positive part of p - q; the bonus row is the residual of a draft that nobody made, q = 0."""
     q = torch.nn.functional.pad(q, (0, 0, 0, 1))
     drafted = torch.arange(q.shape[1]) < num_drafts[:, None]
-    return (p - torch.where(drafted[..., None].to(p.device), q, 0)).clamp(min=0)
+    return (p - torch.where(drafted[..., None].to(p.device, non_blocking=True), q, 0)).clamp(min=0)
 
 
 def _certain(like: Tensor) -> Tensor:

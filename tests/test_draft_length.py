@@ -129,7 +129,7 @@ def test_the_two_pass_length_maximises_decided_tokens_per_cost() -> None:
 
 
 def cost_of_a_token(policy: DraftLengthPolicy, rate: float, constant: int | None = None) -> float:
-    """One-pass decoding of 32 texts of 100 tokens if every draft is kept with the same probability, tossed as a coin."""
+    """One-pass decoding of 32 texts of 100 tokens if every draft is kept with the same probability: a coin."""
     tosses, most = torch.Generator().manual_seed(0), policy.max_lag if constant is None else constant
     past, done, held = History.empty(32, policy.max_lag), torch.zeros(32).long(), torch.zeros(32).long()
     spent = torch.zeros(32, dtype=torch.float64)
@@ -155,9 +155,7 @@ ACCELERATOR = PassCosts(rows=(1, 64, 256), costs=(1.0, 1.0, 1.2))
 
 @pytest.mark.parametrize("costs", [CPU_COSTS, ACCELERATOR], ids=["cpu", "accelerator"])
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.5, 0.8, 0.95])
-def test_choosing_anew_costs_at_most_two_percent_more_than_the_best_constant_length(
-    rate: float, costs: PassCosts
-) -> None:
+def test_choosing_anew_costs_at_most_two_percent_more_than_the_best_length(rate: float, costs: PassCosts) -> None:
     policy = DraftLengthPolicy(costs=costs)
     constant = [cost_of_a_token(policy, rate, k) for k in range(7)]
     assert cost_of_a_token(policy, rate) <= 1.02 * min(constant)

@@ -60,11 +60,11 @@ def test_bernoulli_is_strict() -> None:
 
 
 def test_a_row_consumes_exactly_the_numbers_asked_for() -> None:
-    counts = [torch.tensor(c) for c in ([2, 0, 3], [0, 0, 0], [1, 4, 0])]
+    counts = [torch.tensor(c) for c in ([2, 0, 3], [0, 0, 0], [1, 4, 0], [60, 61, 0], [9, 150, 1], [70, 3, 63])]
     together = Uniforms([7, 8, 9])
     drawn = [together.draw(c) for c in counts]
     for row, seed in enumerate([7, 8, 9]):
-        stream = torch.rand(64, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        stream = torch.rand(256, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         got = torch.cat([numbers[row, : int(c[row])] for numbers, c in zip(drawn, counts, strict=True)])
         assert torch.equal(got, stream[: len(got)])
 

@@ -58,7 +58,7 @@ class Ledger:
 
     def store(self, rows: Tensor, tokens: Tensor, log_probs: Tensor, rounds: Tensor) -> None:
         """Keep the (A, L) results of some sequences."""
-        rows = rows.to(tokens.device)
+        rows = rows.to(tokens.device, non_blocking=True)
         self._tokens[rows] = tokens
         self._log_probs = self._log_probs.to(log_probs.dtype)
         self._log_probs[rows] = log_probs

@@ -104,6 +104,6 @@ class OutcomeRows:
         counts = self.lengths.gather(1, chosen)[:, 0]
         start = self.num_testing + (self.lengths.cumsum(1) - self.lengths).gather(1, chosen)
         column = start + torch.arange(int(counts.max()))
-        column = column.clamp(max=logits.shape[1] - 1).to(logits.device)
+        column = column.clamp(max=logits.shape[1] - 1).to(logits.device, non_blocking=True)
         answers = logits.gather(1, column[..., None].expand(-1, -1, logits.shape[-1]))
         return counts, answers, Rows(query.steps.gather(1, column), query.num_visible.gather(1, column))

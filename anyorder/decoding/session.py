@@ -1,9 +1,10 @@
 """The sequences of a decoding call that are still alive: their tokens, cache and randomness, and how far each has come.
 
 A loop plans on the host, from integers it already has, which rows to ask for; the device computes; one small transfer a
-round (``read``) brings back how many drafts were kept. Two invariants hold between rounds: a sequence's steps below
-``num_decoded`` hold its tokens, and those below ``num_encoded`` are in the cache. What lies beyond in either is stale
-and out of reach of every row's ``num_visible``. Finished sequences are dropped once they are half of the batch.
+round (``read``) brings back how many drafts were kept. Copies the other way are queued and never waited for. Two
+invariants hold between rounds: a sequence's steps below ``num_decoded`` hold its tokens, and those below
+``num_encoded`` are in the cache. What lies beyond in either is stale and out of reach of every ``num_visible``.
+Finished sequences are dropped once they are half of the batch.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Session:
     def place(self, tokens: Tensor, counts: Tensor) -> None:
         """Write each row's first ``counts[a]`` of (A, K) tokens at the steps from ``num_decoded`` on, as drafts."""
         width = int(counts.max())
-        self.tokens.scatter_(1, self.steps(counts).to(self.tokens.device), tokens[:, :width])
+        self.tokens.scatter_(1, self.steps(counts).to(self.tokens.device, non_blocking=True), tokens[:, :width])
 
     @property
     def drafter(self) -> Drafter | None:
@@ -114,7 +115,7 @@ class Session:
             check_drafts(drafts, num_drafts, self.model.vocab_size)
         self.ledger.count_drafts(self.rows, num_drafts)
         asked = torch.arange(drafts.tokens.shape[1]) < num_drafts[:, None]
-        tokens = torch.where(asked.to(self.tokens.device), drafts.tokens, 0)
+        tokens = torch.where(asked.to(self.tokens.device, non_blocking=True), drafts.tokens, 0)
         return Drafts(tokens, drafts.q, drafts.num_exact.cpu())
 
     def forward(self, encode_until: Tensor, query: Rows) -> tuple[Tensor, Rows]:
@@ -133,13 +134,16 @@ class Session:
         fresh = torch.where(fresh < until[:, None], fresh, sentinel)
         asked = query.steps < sentinel
         self.ledger.count_pass(self.rows, asked.sum(1) + (fresh < sentinel).sum(1), takes_part=asked.any(1))
-        there = Rows(query.steps.to(device), torch.where(asked, query.num_visible, 0).to(device))
+        there = Rows(
+            query.steps.to(device, non_blocking=True),
+            torch.where(asked, query.num_visible, 0).to(device, non_blocking=True),
+        )
         num_slots = max(int((query.num_visible * asked).max()), int(until.max()))
         logits = self.model.forward(
             self.tokens[:, :-1],
             self.order.sigma,
             self.cache,
-            encode=content_rows(self.order, fresh.to(device)),
+            encode=content_rows(self.order, fresh.to(device, non_blocking=True)),
             query=there,
             num_slots=num_slots,
         )
@@ -158,12 +162,12 @@ class Session:
         """Note rows (A, V) that allow no token, where it ``matters`` (A,); ``read`` and ``finish`` report them."""
         top = allowed.amax(-1)
         fault = torch.where(top == -torch.inf, 1, torch.where(top.isfinite(), 0, 2))
-        self._fault = torch.maximum(self._fault, (fault * matters.to(fault.device)).max())
+        self._fault = torch.maximum(self._fault, (fault * matters.to(fault.device, non_blocking=True)).max())
 
     def inspect_after(self, num_kept: Tensor, allowed: Tensor, num_rows: Tensor) -> None:
         """The same for the row after the kept drafts, if it is among the first ``num_rows`` (A,) of (A, K, V)."""
         index = num_kept.clamp(max=allowed.shape[1] - 1)[:, None, None].expand(-1, 1, allowed.shape[2])
-        self.inspect(allowed.gather(1, index)[:, 0], num_kept < num_rows.to(num_kept.device))
+        self.inspect(allowed.gather(1, index)[:, 0], num_kept < num_rows.to(num_kept.device, non_blocking=True))
 
     def read(self, num_kept: Tensor) -> Tensor:
         """(A,) device integers brought to the host: the one transfer of a round.
@@ -185,7 +189,7 @@ class Session:
         """
         num_new = done.num_kept + done.has_final
         width = int(num_new.max())
-        steps = self.steps(num_new).to(tokens.device)
+        steps = self.steps(num_new).to(tokens.device, non_blocking=True)
         log_probs = log_density(allowed[:, :width], tokens[:, :width])
         self._log_probs = self._log_probs.to(log_probs.dtype).scatter(1, steps, log_probs)
         self._rounds.scatter_(1, steps, self.ledger.num_rounds + 1)
@@ -202,7 +206,7 @@ class Session:
         if 2 * len(alive) > len(self.rows):
             return None
         self.ledger.store(self.rows, self.tokens[:, :-1], self._log_probs[:, :-1], self._rounds[:, :-1])
-        there = alive.to(self.tokens.device)
+        there = alive.to(self.tokens.device, non_blocking=True)
         self.tokens, self._log_probs = self.tokens[there], self._log_probs[there]
         self._rounds = self._rounds[there]
         self.order, self.forbidden = self.order.select(there), self.forbidden.select(there)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint import ragged_cases
+from joint import Cases, ragged_cases
 from methods import LOSSLESS, options
 from table_model import TableModel
 from torch import Tensor
@@ -18,6 +18,7 @@ from anyorder.forbidden import Forbidden
 from anyorder.likelihood import joint_log_prob
 from anyorder.order import Order
 from anyorder.uniforms import Uniforms
+from anyorder.visibility import Rows
 
 
 def decode_targets(
@@ -156,3 +157,27 @@ def test_log_probs_are_those_of_the_rows_that_decided(method: str) -> None:
     generation = cases.run(torch.arange(4), Uniforms(range(4)), MODEL, options(method, "temperature"))
     scored: Tensor = joint_log_prob(MODEL, generation.tokens, cases.order, forbidden=cases.forbidden)
     assert torch.allclose(generation.log_probs, scored, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("method", LOSSLESS)
+def test_the_prompt_is_encoded_once_and_every_target_as_often_as_it_was_written(method: str) -> None:
+    encoded: list[int] = []
+
+    class Watched(TableModel):
+        def forward(self, *inputs: object, encode: Rows, **others: object) -> Tensor:
+            encoded.extend(encode.steps[encode.steps < 6].tolist())
+            return super().forward(*inputs, encode=encode, **others)  # type: ignore[arg-type]
+
+    is_target = torch.tensor([[False, True, True, False, True, True]])
+    cases = Cases(torch.zeros(1, 6, dtype=torch.long), Order.from_targets(is_target), Forbidden.of(3), 3)
+    generation = cases.run(torch.tensor([0]), Uniforms([1]), Watched(3, seed=2), options(method))
+    written = [0] * 6
+    for record in generation.trace[0]:
+        for ahead in range(len(record.drafted)):
+            written[record.step + ahead] += 1
+        if record.final is not None:
+            written[record.step + record.num_kept] += 1
+    counts = [encoded.count(step) for step in range(6)]
+    assert counts[:2] == [1, 1]
+    assert all(count <= max(times, 1) for count, times in zip(counts[2:], written[2:], strict=True))
+    assert counts[5] == 0
