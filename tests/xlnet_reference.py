@@ -15,6 +15,7 @@ from anyorder.model.config import XLNetConfig
 from anyorder.model.convert import fill_module, layer_sources, outer_sources
 from anyorder.model.xlnet import XLNet
 
+
 def random_reference(*, seed: int = 0, **shape: object) -> transformers.XLNetLMHeadModel:
     """A model whose every parameter is random, and whose rows differ as those of a trained model do.
 

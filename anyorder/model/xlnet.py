@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 class _Tables(NamedTuple):
-    """Distance tables with what they were computed from."""
+    """Distance tables with what they were computed from: the weights are kept so that no other takes their address."""
 
-    state: tuple[tuple[int, torch.device, torch.dtype], ...]
+    state: tuple[tuple[int, int, torch.device, torch.dtype], ...]
+    weights: list[Tensor]
     num_steps: int
     tables: list[Tensor]
 
@@ -164,6 +165,8 @@ class XLNet(nn.Module):
 
         Content rows write the cache that all rows of the pass then read. Above the last layer's keys nobody reads them.
         """
+        if hidden.shape[1] == 0:  # an empty prompt to encode, and nothing asked
+            return hidden
         num_content = steps.shape[1]
         tables = self.distance_tables(num_steps)
         slots = cache.slots(steps) if cache is not None else None
@@ -190,17 +193,23 @@ class XLNet(nn.Module):
             # An optimiser is about to change the weights, and fused ones do so without a new tensor version.
             self._tables = None
             return [attention.distance_table(num_steps) for attention in attentions]
-        state = tuple((a.relative._version, a.relative.device, a.relative.dtype) for a in attentions)
+        weights = [attention.relative.detach() for attention in attentions]
+        state = tuple((w.data_ptr(), _version(w), w.device, w.dtype) for w in weights)
         if self._tables is None or self._tables.state != state or self._tables.num_steps < num_steps:
-            with torch.no_grad():
+            with torch.inference_mode(False), torch.no_grad():  # a later pass with gradients may use them too
                 tables = [attention.distance_table(num_steps).contiguous() for attention in attentions]
-            self._tables = _Tables(state, num_steps, tables)
+            self._tables = _Tables(state, weights, num_steps, tables)
         surplus = self._tables.num_steps - num_steps
         # Any column at index 2 num_steps - 1 serves as the spare one: no distance among num_steps positions reaches it.
         return [table[..., surplus : surplus + 2 * num_steps] for table in self._tables.tables]
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout, training=True) if self.training and self.config.dropout else x
+
+
+def _version(weight: Tensor) -> int:
+    """How often a weight was changed in place; tensors made under inference mode do not count."""
+    return 0 if weight.is_inference() else weight._version
 
 
 def _at(by_step: Tensor, steps: Tensor) -> Tensor:

@@ -80,9 +80,7 @@ def test_verification_logits_equal_hugging_face_for_any_shape_order_prompt_and_r
         length, num_prompt = int(order.length[row]), int(order.num_prompt[row])
         asked = torch.arange(max(num_prompt, 1), length)  # a row that sees nothing leaks in Hugging Face: see below
         with torch.no_grad():
-            want = reference_logits(
-                model, tokens[row, :length], order.sigma[row, :length], num_prompt, steps=asked
-            )
+            want = reference_logits(model, tokens[row, :length], order.sigma[row, :length], num_prompt, steps=asked)
         torch.testing.assert_close(got[row, asked], want, atol=TOLERANCE, rtol=TOLERANCE)
 
 
@@ -102,9 +100,7 @@ def test_draft_logits_equal_hugging_face_asked_once_for_each_number_of_decoded_s
         asked = torch.arange(num_decoded, length)
         got = one_pass(network, tokens, order, draft_rows(asked[None], torch.tensor([num_decoded])))
         with torch.no_grad():
-            want = reference_logits(
-                model, tokens[0], order.sigma[0], num_prompt, steps=asked, num_decoded=num_decoded
-            )
+            want = reference_logits(model, tokens[0], order.sigma[0], num_prompt, steps=asked, num_decoded=num_decoded)
         torch.testing.assert_close(got[0], want, atol=TOLERANCE, rtol=TOLERANCE)
 
 
