@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.decoding import DecodeOptions, Generation, decode
+from anyorder.decoding import DecodeOptions, Generation, Method, decode
 from anyorder.forbidden import Forbidden
 from anyorder.model.config import XLNetConfig
 from anyorder.model.convert import export
@@ -78,10 +78,10 @@ def published_pass_seconds(network: XLNet, task: Task, rounds: int) -> float:
     return sum(times[1:]) / rounds
 
 
-def run(network: XLNet, task: Task, method: str) -> Generation:
+def run(network: XLNet, task: Task, method: Method, draft_length: int = DRAFT_LENGTH) -> Generation:
     """Fill the task with one of the library's methods."""
     forbidden = Forbidden(ids=torch.zeros(network.vocab_size, dtype=torch.bool))
-    options = DecodeOptions(method=method, draft_length=DRAFT_LENGTH)  # type: ignore[arg-type]
+    options = DecodeOptions(method=method, draft_length=draft_length)
     by_step = task.order.to_steps(task.tokens)
     return decode(network, by_step, task.order, uniforms=Uniforms([0]), options=options, forbidden=forbidden)
 
