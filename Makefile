@@ -37,7 +37,7 @@ bench: $(VENV)/.installed-dev ## seconds a pass against the floor, and against t
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "anyorder needs Python 3.11 or newer, but $(PYTHON) is %d.%d: use make PYTHON=/path/to/python3.11" % v[:2])'
 	@echo "Creating the environment $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # $(BIN)/python is a link to an interpreter of any age, so its time says nothing: order-only.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
