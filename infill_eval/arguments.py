@@ -22,9 +22,7 @@ def parser() -> argparse.ArgumentParser:
         "--allow-code-execution", action="store_true", help="run the programs (in a sandbox) to judge them"
     )
     human.add_argument("--unsafe-execution", action="store_true", help="run them even where they cannot be isolated")
-    human.add_argument(
-        "--timeout", type=float, default=15.0, metavar="SECONDS", help="wall clock of a program and its tests"
-    )
+    human.add_argument("--timeout", type=int, default=3, metavar="SECONDS", help="processor time of a program")
     human.add_argument("--workers", type=int, help="programs judged side by side (default: usable cores)")
 
     stories = commands.add_parser("rocstories", help="missing sentences of five-sentence stories, ROUGE")

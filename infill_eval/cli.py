@@ -139,7 +139,7 @@ def _task(options: argparse.Namespace, infillers: dict[str, Infiller]) -> Task:
         sandbox = Sandbox(
             allow_code_execution=options.allow_code_execution,
             unsafe_execution=options.unsafe_execution,
-            limits=Limits(seconds=options.timeout),
+            limits=Limits(cpu_seconds=options.timeout, seconds=max(Limits.seconds, 10.0 * options.timeout)),
         )
         return HumanEvalInfilling(
             sandbox,

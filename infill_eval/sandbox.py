@@ -61,16 +61,16 @@ class Limits:
     """What one program may use.
 
     Attributes:
-        seconds: wall clock, for the program and all of its tests.
-        cpu_seconds: processor time of each process.
+        seconds: wall clock, for the program and all of its tests; generous, so that a busy machine changes no verdict.
+        cpu_seconds: processor time of each process; what ends an endless loop.
         memory_bytes: address space of each process.
         file_bytes: size of a file, and of the whole working directory under ``namespaces``.
         processes: processes and threads at a time.
         open_files: file descriptors of each process.
     """
 
-    seconds: float = 15.0
-    cpu_seconds: int = 5
+    seconds: float = 30.0
+    cpu_seconds: int = 3
     memory_bytes: int = 512 * 1024 * 1024
     file_bytes: int = 8 * 1024 * 1024
     processes: int = 8
@@ -146,8 +146,11 @@ class Sandbox:
 
     def run_many(self, programs: Iterable[Program], *, workers: int | None = None) -> Iterator[Verdict]:
         """Judge programs side by side, verdicts in their order; ``workers`` defaults to the number of usable cores."""
-        with ThreadPoolExecutor(workers or usable_cores()) as pool:
+        pool = ThreadPoolExecutor(workers or usable_cores())
+        try:
             yield from pool.map(self.run, programs)
+        finally:  # after an error or an interrupt, what has not started never does
+            pool.shutdown(cancel_futures=True)
 
 
 def usable_cores() -> int:
@@ -174,7 +177,11 @@ def strongest_isolation(*, python: str = sys.executable, reasons: list[str] | No
 
 
 def _execute(program: Program, limits: Limits, isolation: Isolation, python: str) -> tuple[Any, str]:
-    with tempfile.TemporaryDirectory(prefix="infill-eval-") as scratch:
+    try:
+        problem = wire.frame(vars(program))
+    except wire.WireError as error:
+        return "error", f"the program is too long: {error}"
+    with tempfile.TemporaryDirectory(prefix="infill-eval-", ignore_cleanup_errors=True) as scratch:
         process = subprocess.Popen(
             [python, "-I", "-S", "-c", _CHILD.format(package=_PACKAGE)],
             stdin=subprocess.PIPE,
@@ -193,9 +200,8 @@ def _execute(program: Program, limits: Limits, isolation: Isolation, python: str
             "judge_user": user + 1 if os.geteuid() == 0 else os.geteuid(),
             "limits": vars(limits),
         }
-        message = wire.frame(header) + wire.frame(vars(program))
         try:
-            output, _ = process.communicate(message, timeout=limits.seconds + _GRACE_SECONDS)
+            output, _ = process.communicate(wire.frame(header) + problem, timeout=limits.seconds + _GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             return _collect_late(process)

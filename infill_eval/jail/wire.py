@@ -44,7 +44,7 @@ def frame(message: object) -> bytes:
     """One message as a length and its JSON."""
     body = json.dumps(message).encode()
     if len(body) > MAX_FRAME:
-        raise WireError(f"the answer has {len(body)} bytes, more than the {MAX_FRAME} allowed")
+        raise WireError(f"{len(body)} bytes, more than the {MAX_FRAME} that may cross at once")
     return len(body).to_bytes(4, "big") + body
 
 

@@ -37,7 +37,7 @@ class HumanEvalInfilling:
         *,
         benchmark: Benchmark = "single-line",
         protocol: Protocol = "corrected",
-        ks: Sequence[int] = (1, 10, 100),
+        ks: Sequence[int] = (1, 5, 10, 100),
         workers: int | None = None,
         data: Path | None = None,
     ) -> None:

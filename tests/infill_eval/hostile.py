@@ -42,7 +42,7 @@ def main() -> None:
     from infill_eval.sandbox import Limits, Program, Sandbox
 
     request = json.loads(sys.stdin.read())
-    limits = Limits(seconds=1.5, cpu_seconds=1, memory_bytes=256 * 2**20)
+    limits = Limits(seconds=1.0, cpu_seconds=1, memory_bytes=256 * 2**20)
     sandbox = Sandbox(allow_code_execution=True, limits=limits, isolation=request["isolation"])
     patient = Sandbox(allow_code_execution=True, isolation=request["isolation"])
     sources = [filled(source, **request["aim"]) for source in HOSTILE.values()]

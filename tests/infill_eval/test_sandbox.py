@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,10 +182,34 @@ def check(f):
     assert Sandbox(allow_code_execution=True).run(program).passed
 
 
-def test_a_test_that_swallows_every_exception_does_not_hide_that_the_program_died() -> None:
-    tests = "def check(f):\n    try:\n        f(1)\n    except Exception:\n        pass\n"
+@pytest.mark.parametrize("caught", ["Exception", "BaseException"])
+def test_a_test_that_swallows_every_exception_does_not_hide_that_the_program_died(caught: str) -> None:
+    tests = f"def check(f):\n    try:\n        f(1)\n    except {caught}:\n        pass\n"
     program = Program(source="import os\ndef answer(n):\n    os._exit(0)\n", entry_point="answer", tests=tests)
     assert Sandbox(allow_code_execution=True).run(program).status == "crashed"
+
+
+def test_a_program_too_long_to_cross_is_a_failed_program() -> None:
+    program = Program(source="x = 1\n" * 2**21, entry_point="answer", tests=TESTS)
+    verdict = Sandbox(allow_code_execution=True).run(program)
+    assert verdict.status == "error"
+    assert "too long" in verdict.detail
+
+
+def test_an_interrupt_starts_no_further_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = Sandbox(allow_code_execution=True)
+    started: list[Program] = []
+
+    def run(self: Sandbox, program: Program) -> object:
+        started.append(program)
+        time.sleep(0.01)
+        return program
+
+    monkeypatch.setattr(Sandbox, "run", run)
+    verdicts = sandbox.run_many([SQUARE] * 200, workers=2)
+    next(verdicts)
+    verdicts.close()  # type: ignore[attr-defined]
+    assert len(started) < 100
 
 
 def test_nothing_runs_without_consent() -> None:
