@@ -20,6 +20,7 @@ from anyorder import cli
 from anyorder.cli import many
 from anyorder.cli.parser import build_parser
 from anyorder.filling import infill as infill_function
+from anyorder.model.hub import bundled
 from anyorder.model.loaded import Model
 
 
@@ -153,7 +154,7 @@ def test_models_lists_what_load_knows_by_name(shell: Shell) -> None:
     status, out, _ = shell("models", "--json", model=False)
     assert status == 0
     names = {json.loads(line)["name"] for line in out.splitlines()}
-    assert "therealgabeguo/ASARM" in names
+    assert {"therealgabeguo/ASARM", *bundled()} <= names
 
 
 @pytest.mark.parametrize(

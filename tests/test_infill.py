@@ -83,6 +83,7 @@ def test_a_blank_of_length_zero_is_legal_and_empty(tiny: Model) -> None:
     result = anyorder.infill("a<mask:0>b<mask>", model=tiny, seed=0)
     assert result.text.startswith("ab")
     assert (result.spans[0].start, result.spans[0].end, result.spans[0].token_ids) == (1, 1, [])
+    assert len(result.spans[1].token_ids) == 1
     assert anyorder.infill("a<mask:0>b", model=tiny).stats.nfe == 0
 
 

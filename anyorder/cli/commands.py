@@ -88,14 +88,21 @@ def _known_models() -> list[dict[str, Any]]:
 
     entries: list[dict[str, Any]] = []
     for name in hub.bundled():
-        card = (hub.PRETRAINED / name / "README.md").read_text(encoding="utf-8").splitlines()
-        first = next((line for line in card if line and not line.startswith(("#", "-"))), "")
         role = "bundled, the default" if name == hub.DEFAULT else "bundled"
-        entries.append({"name": name, "revision": None, "description": f"{role}: {first}"})
+        card = (hub.PRETRAINED / name / "README.md").read_text(encoding="utf-8")
+        entries.append({"name": name, "revision": None, "description": f"{role}: {_first_sentence(card)}"})
     for (name, revision), known in hub.KNOWN.items():
         description = f"Hugging Face Hub, codec {known.codec}"
         entries.append({"name": name, "revision": revision, "description": description})
     return entries
+
+
+def _first_sentence(card: str) -> str:
+    """What a model card says first: the first sentence of its first paragraph, its metadata and headings left out."""
+    body = card.split("\n---\n", 1)[-1] if card.startswith("---\n") else card
+    paragraphs = (part.strip() for part in body.split("\n\n"))
+    first = next((part for part in paragraphs if part and not part.startswith("#")), "")
+    return " ".join(first.split()).partition(". ")[0].rstrip(".")
 
 
 def demo(arguments: argparse.Namespace) -> int:
