@@ -187,7 +187,7 @@ def _ask_again(
     if mask_positions is not None:
         raise TypeError("a result is scored at its own blanks: leave mask_positions out, or pass result.text")
     if result.model != model.name:
-        raise ValueError(f"the result came from model {result.model!r}, whose tokens mean nothing to {model.name!r}")
+        raise ValueError(f"the result came from model {result.model!r}: pass that as model=, not {model.name!r}")
     own = torch.tensor(result.order, dtype=torch.long)
     permutation = own if options.order is None else target_permutation(result.passage, options.order, model, seed=0)
     return _Question(result.passage, permutation, tuple(result.forbidden))
