@@ -189,7 +189,7 @@ class XLNet(nn.Module):
         They depend on the weights alone, so without gradients they are computed once and kept until a weight changes.
         """
         attentions = [self.layer(depth).attention for depth in range(self.config.n_layer)]
-        if torch.is_grad_enabled() and attentions[0].relative.requires_grad:
+        if torch.is_grad_enabled() and any(attention.relative.requires_grad for attention in attentions):
             # An optimiser is about to change the weights, and fused ones do so without a new tensor version.
             self._tables = None
             return [attention.distance_table(num_steps) for attention in attentions]

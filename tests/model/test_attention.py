@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from anyorder.model.attention import _PositionScores, geometry, sinusoids
+from anyorder.model.attention import _PositionScores, geometry, position_scores, sinusoids
 from anyorder.model.config import XLNetConfig
 from anyorder.visibility import Rows
 
@@ -21,7 +21,8 @@ def config(**values: object) -> XLNetConfig:
     return XLNetConfig(**{"vocab_size": 7, "d_model": 8, "n_layer": 1, "n_head": 2, "d_inner": 8, **values})
 
 
-def position_scores(query: Tensor, table: Tensor, distance: Tensor) -> Tensor:
+def trained_scores(query: Tensor, table: Tensor, distance: Tensor) -> Tensor:
+    """With the gradient written out."""
     return _PositionScores.apply(query, table, distance)
 
 
@@ -55,25 +56,26 @@ def weighted(scores: Tensor) -> Tensor:
 def test_position_scores_and_their_gradients_equal_the_definition(seed: int, batch: int, rows: int, slots: int) -> None:
     query, table, distance = random_inputs(seed, batch, rows, slots)
     results = []
-    for function in (position_scores, scores_by_definition):
+    for function in (trained_scores, scores_by_definition, position_scores):
         leaves = query.clone().requires_grad_(), table.clone().requires_grad_()
         scores = function(*leaves, distance)
         results.append((scores.detach(), *torch.autograd.grad(weighted(scores), leaves)))
-    for mine, naive in zip(*results, strict=True):
+    for mine, naive, plain in zip(*results, strict=True):
         torch.testing.assert_close(mine, naive, atol=1e-12, rtol=1e-12)
+        torch.testing.assert_close(plain, naive, atol=1e-12, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_gradient_of_position_scores_equals_finite_differences(seed: int) -> None:
     query, table, distance = random_inputs(seed, 2, 3, 4)
     leaves = query.requires_grad_(), table.requires_grad_()
-    assert torch.autograd.gradcheck(lambda q, t: weighted(position_scores(q, t, distance)), leaves)
+    assert torch.autograd.gradcheck(lambda q, t: weighted(trained_scores(q, t, distance)), leaves)
 
 
 def test_the_spare_column_reaches_neither_scores_nor_gradients() -> None:
     query, table, distance = random_inputs(0, 2, 3, 4)
     leaves = query.requires_grad_(), table.requires_grad_()
-    scores = position_scores(*leaves, distance)
+    scores = trained_scores(*leaves, distance)
     hidden = (distance == 2 * STEPS - 1)[:, None].expand_as(scores)
     assert hidden.any()
     assert (scores[hidden] == -math.inf).all()

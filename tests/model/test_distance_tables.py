@@ -147,3 +147,30 @@ def test_tables_made_under_inference_mode_serve_a_later_pass_with_gradients() ->
     out.sum().backward()
     assert network.layer(0).attention.query.weight is not None
     assert network.layer(0).attention.query.weight.grad is not None
+
+
+@pytest.mark.parametrize("frozen", [0, 1])
+def test_freezing_one_layer_leaves_the_others_their_gradient(frozen: int) -> None:
+    network = small_network()
+    network.layer(frozen).requires_grad_(False)
+    order = random_order(9, [9], [3])
+    steps = all_steps(order)
+    out = network(
+        random_tokens(9, order), order.sigma, None, encode=content_rows(order, steps), query=verify_rows(steps)
+    )
+    out.square().sum().backward()
+    assert network.layer(frozen).attention.relative.grad is None
+    assert network.layer(1 - frozen).attention.relative.grad.abs().max() > 0
+
+
+def test_a_fused_optimiser_which_leaves_no_version_behind_is_seen_too() -> None:
+    used, fresh = small_network(), small_network()
+    logits(used, 9)
+    for network in (used, fresh):
+        order = random_order(9, [9], [3])
+        steps = all_steps(order)
+        network(
+            random_tokens(9, order), order.sigma, None, encode=content_rows(order, steps), query=verify_rows(steps)
+        ).square().sum().backward()
+        torch.optim.AdamW(network.parameters(), lr=0.1, fused=True).step()
+    torch.testing.assert_close(logits(used, 9), logits(fresh, 9), atol=1e-5, rtol=0)

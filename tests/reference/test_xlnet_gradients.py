@@ -42,7 +42,7 @@ def test_the_gradient_of_every_parameter_equals_that_of_hugging_face(tied: bool)
 
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     checked = set()
-    sources = {name: source for name, source in outer_sources(network.config).items()}
+    sources = dict(outer_sources(network.config))
     for depth in range(network.config.n_layer):
         for name, source in layer_sources(network.config, depth).items():
             sources[f"layers.{depth}.{name}"] = source
