@@ -172,6 +172,12 @@ def test_a_random_order_is_drawn_once_a_call_and_recorded(tiny: Model) -> None:
     assert len(orders) > 5
 
 
+def test_the_numbers_that_draw_a_random_order_are_not_those_that_draw_the_tokens(tiny: Model) -> None:
+    orders = [anyorder.infill("<mask:6>", model=tiny, order="random", seed=seed).order for seed in range(5)]
+    shared = [torch.randperm(6, generator=torch.Generator().manual_seed(seed)).tolist() for seed in range(5)]
+    assert sum(order == same for order, same in zip(orders, shared, strict=True)) < 2
+
+
 def test_rounds_follow_the_order(tiny: Model) -> None:
     result = anyorder.infill("<mask:4>", model=tiny, order=[2, 0, 3, 1], method="sequential", seed=0)
     assert result.spans[0].rounds == [2, 4, 1, 3]
