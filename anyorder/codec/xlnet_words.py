@@ -4,8 +4,8 @@ Reproduces ``XLNetTokenizer`` of transformers 5.24 as it loads the published ``t
 alone it starts a new word after each user-defined symbol, as no other version does): two backquotes and two apostrophes
 become a double quote, NFKD, marks dropped, then the model's own character map, white space collapsed, every word with a
 word-start piece. Checked on every code point below U+30000: U+0085 and the marks of Unicode versions newer than its
-tables differ. Text that spells a special token (``<mask>``) is ordinary text here. Every step keeps track of the
-characters it came from.
+tables differ, and so would Hangul in a vocabulary that knows parts of syllables (XLNet's does not). Text that spells a
+special token (``<mask>``) is ordinary text here. Every step keeps track of the characters it came from.
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ class WordEncoder:
                 lone.append(token_id)
                 continue
             start = source[min(begin + (spelling[0] == BAR), stop - 1)]
-            end = _without_space(text, start, beyond[stop - 1])
-            pieces += [Piece(each, start, end) for each in (*lone, token_id)]
+            pieces += [Piece(each, start, beyond[stop - 1]) for each in (*lone, token_id)]
             lone = []
         return _whole_characters(pieces)
 
@@ -93,9 +92,8 @@ class WordEncoder:
         return lost | set(_QUOTES.findall(text))
 
     def _keeps(self, character: str) -> bool:
-        is_mark = unicodedata.category(character).startswith("M") or "\u1160" <= character <= "\u11ff"
-        token_id = self._processor.piece_to_id(character)
-        if character == BAR or is_mark or is_special(self._processor, token_id):
+        composes = "\u1160" <= character <= "\u11ff"  # a Hangul vowel or final, alone in not being a mark
+        if composes or is_special(self._processor, self._processor.piece_to_id(character)):
             return False
         return bool(self._processor.normalize(character) == BAR + character) and _simplify(character)[0] == character
 
@@ -145,10 +143,3 @@ def _whole_characters(pieces: Sequence[Piece]) -> list[Piece]:
         else:
             groups.append([piece])
     return [Piece(piece.id, group[0].start, group[-1].end) for group in groups for piece in group]
-
-
-def _without_space(text: str, start: int, end: int) -> int:
-    """The end of a piece without the white space behind it, which belongs to the next word."""
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return max(end, min(start + 1, len(text)))

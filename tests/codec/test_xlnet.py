@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from anyorder.codec import Codec, XLNetCodec, load_codec, splice
 
+from .conftest import PROSE, train_xlnet
 from .test_sentencepiece import hostile_text
 
 pytestmark = pytest.mark.filterwarnings("ignore:XLNet's vocabulary")
@@ -82,6 +83,13 @@ def test_the_escape_makes_every_text_survive(escaped: XLNetCodec, text: str) -> 
     assert not set(ids) & set(escaped.forbidden_ids)
 
 
+def test_parts_of_a_syllable_that_the_vocabulary_knows_do_not_compose() -> None:
+    parts = "\u1112\u1161\u11ab"
+    codec = XLNetCodec(train_xlnet([" ".join(parts), PROSE] * 5, vocab_size=140), name="xlnet-escaped")
+    assert codec.decode(codec.encode(parts + "한")) == parts + "한"
+    assert codec.encode(parts[0])[0] not in codec.encode("한")
+
+
 @given(text=code_text)
 def test_the_legacy_mapping_carries_line_breaks_tabs_and_pairs_of_spaces(legacy: XLNetCodec, text: str) -> None:
     assert legacy.decode(legacy.encode(text)) == text
@@ -96,6 +104,7 @@ def test_ranges_of_tokens_rise_and_hold_every_character_that_yields_one(text: st
     assert all(token.text == text[token.start : token.end] for token in tokens)
     for left, right in itertools.pairwise(tokens):
         assert (left.start, left.end) == (right.start, right.end) or left.end <= right.start
+    assert not any(token.text != token.text.strip(" ") for token in tokens if name == "codec")
     covered = {position for token in tokens for position in range(token.start, token.end)}
     alone = [position for position, character in enumerate(text) if character.isascii() and character.isprintable()]
     assert all(position in covered or text[position] == " " for position in alone)
