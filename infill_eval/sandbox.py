@@ -168,7 +168,10 @@ def strongest_isolation(*, python: str = sys.executable, reasons: list[str] | No
             continue
         if level == "user" and os.geteuid() != 0:
             continue
-        status, detail = _execute(harmless, Limits(), level, python)
+        try:
+            status, detail = _execute(harmless, Limits(), level, python)
+        except SandboxError as error:
+            status, detail = "refused", str(error)
         if status == "passed":
             return level  # type: ignore[no-any-return]
         if reasons is not None:
@@ -208,7 +211,10 @@ def _execute(program: Program, limits: Limits, isolation: Isolation, python: str
     try:
         verdict = wire.unframe(output)
     except wire.WireError:
-        return "crashed", f"the judge ended without a verdict (exit status {process.returncode})"
+        if process.returncode < 0:  # killed by a limit that the program's answers made it reach
+            return "crashed", f"the judge was stopped by signal {-process.returncode}"
+        status = process.returncode
+        raise SandboxError(f"{python} ended with exit status {status} and no verdict; is it Python 3.11+?") from None
     return verdict["status"], verdict["detail"]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import anyorder
 from infill_eval.anyorder_infiller import AnyorderInfiller, Decoding
 from infill_eval.infiller import Budget, Request
+from infill_eval.recompute import Recompute
 from infill_eval.tables import Table
 from infill_eval.tasks.base import Track, untracked
 
@@ -101,7 +102,7 @@ def measure(
                 name: _run_of(infiller, asked[:batch]) for name, infiller in infillers.items()
             }
             if options.recompute and batch == 1:
-                runs[_BASELINE] = recompute(model, asked[0], Path(scratch))
+                runs[_BASELINE] = Recompute(model, asked[0], Path(scratch))
             timings += _time(runs, batch, options, track)
     return timings
 
@@ -136,58 +137,6 @@ def _time(runs: dict[str, Callable[[], float]], batch: int, options: SpeedOption
         )
         for name in runs
     ]
-
-
-def recompute(model: anyorder.Model, request: Request, scratch: Path) -> Callable[[], float]:
-    """Sequential decoding as published: Hugging Face's XLNet, the whole sequence once for every token, greedy.
-
-    Returns:
-        A function that decodes once and returns its tokens a pass, which is 1.
-
-    Raises:
-        RuntimeError: from that function, if its tokens are not those of greedy sequential decoding here.
-    """
-    import torch
-    from transformers import XLNetLMHeadModel
-
-    model.save_pretrained(scratch)
-    network: Any = XLNetLMHeadModel.from_pretrained(scratch)
-    network.eval()
-    text, place = "".join(request.segments), len(request.segments[0])
-    ours = anyorder.infill(
-        text,
-        [(place, place)],
-        model=model,
-        length=int(str(request.budget.tokens)),
-        method="sequential",
-        temperature=0.0,
-    )
-    blank = torch.tensor(ours.passage.blank) >= 0
-    targets = blank.nonzero()[:, 0][torch.tensor(ours.order)]
-    rank = torch.empty(len(blank), dtype=torch.long)
-    rank[torch.cat([(~blank).nonzero()[:, 0], targets])] = torch.arange(len(blank))
-    num_prompt = int((~blank).sum())
-    # True means hidden: a row sees the steps before its own, and the prompt sees itself in both directions.
-    hidden = rank[None, :] >= torch.maximum(rank, torch.tensor(num_prompt))[:, None]
-    forbidden = torch.tensor(model.forbidden_ids)
-    expected = [token for span in ours.spans for token in span.token_ids]
-
-    @torch.no_grad()
-    def once() -> float:
-        tokens = torch.tensor(ours.passage.tokens)
-        tokens[blank] = model.codec.mask_id
-        for target in targets:
-            mapping = torch.nn.functional.one_hot(target, len(tokens)).float()[None, None]
-            logits = network(tokens[None], perm_mask=hidden.float()[None], target_mapping=mapping).logits[0, 0]
-            logits[forbidden] = -torch.inf
-            tokens[target] = logits.argmax()
-        if tokens[blank].tolist() != expected:
-            raise RuntimeError(
-                "transformers decodes other tokens than this library: the timing would compare two models"
-            )
-        return 1.0
-
-    return once
 
 
 def table(timings: Sequence[Timing], model: str, options: SpeedOptions) -> Table:

@@ -18,7 +18,7 @@ from infill_eval.protocols import Protocol
 from infill_eval.tasks.base import Filled, Item, Track, untracked
 
 if TYPE_CHECKING:
-    from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 
 Blank = Literal["1/5", "3/5"]
 """How many of the five sentences are missing."""

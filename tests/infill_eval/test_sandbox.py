@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hostile import HOSTILE, TESTS, programs
 
+import infill_eval.sandbox
 from infill_eval.sandbox import Limits, Program, Sandbox, SandboxError, strongest_isolation
 
 AS_ROOT = os.geteuid() == 0
@@ -224,9 +225,18 @@ def test_limits_alone_need_a_second_consent() -> None:
 
 
 def test_an_isolation_that_cannot_be_set_up_is_an_error_not_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    sandbox = Sandbox(allow_code_execution=True, isolation="namespaces", python="/bin/cat")
-    with pytest.raises((SandboxError, AssertionError)):
-        assert sandbox.run(SQUARE).status == "never"
+    refused = ("refused", "unshare: Operation not permitted")
+    monkeypatch.setattr(infill_eval.sandbox, "_execute", lambda *_: refused)
+    with pytest.raises(SandboxError, match=r"namespaces.*could not be set up: unshare: Operation not permitted"):
+        Sandbox(allow_code_execution=True, isolation="namespaces").run(SQUARE)
+    with pytest.raises(SandboxError, match=r"namespaces: unshare: Operation not permitted.*--unsafe-execution"):
+        Sandbox(allow_code_execution=True)
+
+
+@pytest.mark.parametrize("python", ["/bin/cat", "/bin/false"])
+def test_an_interpreter_that_is_none_is_an_error_not_a_verdict(python: str) -> None:
+    with pytest.raises(SandboxError, match=f"{python} ended with exit status 1 and no verdict"):
+        Sandbox(allow_code_execution=True, isolation="namespaces", python=python).run(SQUARE)
 
 
 def test_limits_are_checked_once() -> None:

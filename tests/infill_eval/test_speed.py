@@ -10,7 +10,8 @@ import pytest
 from anyorder import Model
 from infill_eval import speed
 from infill_eval.anyorder_infiller import AnyorderInfiller, Decoding
-from infill_eval.speed import SpeedOptions, Timing, measure, recompute, requests, table
+from infill_eval.recompute import Recompute
+from infill_eval.speed import SpeedOptions, Timing, measure, requests, table
 
 TEXTS = ["import json\n\n\ndef read(path):\n    return json.load(open(path))\n" * 3, "x = [1, 2, 3]\n" * 20, "y" * 300]
 QUICK = SpeedOptions(tokens=4, context=24, batches=(1, 2), repeats=1)
@@ -33,7 +34,11 @@ def test_every_method_is_timed_at_every_batch_on_the_same_texts(tiny: Model) -> 
 def test_recomputing_with_transformers_decodes_the_same_tokens(tiny: Model, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     (request,) = requests(TEXTS[:1], AnyorderInfiller(tiny), SpeedOptions(tokens=6, context=40, batches=(1,)))
-    assert recompute(tiny, request, tmp_path)() == 1.0
+    baseline = Recompute(tiny, request, tmp_path)
+    assert baseline() == 1.0
+    baseline._expected = [token + 1 for token in baseline._expected]
+    with pytest.raises(RuntimeError, match="two models would be compared"):
+        baseline()
 
 
 def test_ratios_are_medians_of_ratios_within_a_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
