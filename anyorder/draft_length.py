@@ -88,17 +88,21 @@ class DraftLengthPolicy:
         acceptance: the expected probability that a draft of lag 1, 2, ... is kept, given those before it were. Its
             length is the largest number of drafts ever tested in a round.
         prior_weight: how many tests of a sequence's own outweigh the expectation.
+        refresh: the choice is thought over again every so many rounds, since thinking takes time too.
     """
 
     costs: PassCosts = CPU_COSTS
     acceptance: tuple[float, ...] = (0.45, 0.4, 0.35, 0.35, 0.3, 0.3)
     prior_weight: float = 8.0
+    refresh: int = 8
 
     def __post_init__(self) -> None:
         if not self.acceptance or not all(0 <= rate <= 1 for rate in self.acceptance):
             raise ValueError(f"acceptance must be one or more probabilities, by lag; got {self.acceptance}")
         if not self.prior_weight > 0:
             raise ValueError(f"prior_weight must be positive; got {self.prior_weight}")
+        if self.refresh < 1:
+            raise ValueError(f"refresh must be at least 1 round; got {self.refresh}")
 
     @property
     def max_lag(self) -> int:
@@ -163,6 +167,27 @@ class DraftLengthPolicy:
         gain = price[:, None] * ranked.use - ranked.chance * later[:, None]
         return _best_rate(torch.nn.functional.pad(gain.cumsum(1), (1, 0)) - now + now[:, :1], ranked.count)
 
+    def next_drafts(self, survival: Tensor, *, most: int, adapt: bool, max_rows: int | None) -> Tensor:
+        """How many next drafts a one-pass round asks for, by the drafts it has in hand and by the outcome of their
+        test.
+
+        Args:
+            survival: (B, most + 1), see ``survival``.
+            most: the largest number of drafts in hand, and of next drafts of an outcome.
+            adapt: whether to ask only for drafts that save more than they cost.
+            max_rows: if given, no more rows than this that test or ask; rows that test are never left out.
+
+        Returns:
+            (B, most + 1, most + 1) int64, entry ``[b, w, a]`` for w drafts in hand of which a are kept.
+        """
+        held = torch.arange(most + 1).repeat(len(survival))
+        survival = survival.repeat_interleave(most + 1, 0)
+        ranked = RankedDrafts.of(survival, held, most * (torch.arange(most + 1) <= held[:, None]), most)
+        count = self.worthwhile(ranked, survival, 2 * held + 2) if adapt else ranked.count
+        if max_rows is not None:
+            count = torch.minimum(count, (max_rows - held - 1).clamp(min=0))
+        return ranked.first(count).view(-1, most + 1, most + 1)
+
     def _steady_state(self, survival: Tensor) -> tuple[Tensor, Tensor]:
         """(B,) cost of a token, (B,) rows of a pass, with the constant number of drafts that makes tokens cheapest."""
         drafts = torch.arange(survival.shape[1])
@@ -201,14 +226,15 @@ class RankedDrafts:
         """Rank them.
 
         Args:
-            survival: (B, max(W, most) + 1), see ``DraftLengthPolicy.survival``.
+            survival: (B, max(W - 1, most) + 1), see ``DraftLengthPolicy.survival``.
             num_drafts: (B,) int64, drafts in hand.
             limit: (B, W) int64, how many next drafts each outcome ("so many of those in hand are kept") could have.
             most: the largest number an outcome could have.
         """
         outcome, lag = torch.arange(limit.shape[1]), torch.arange(1, most + 1)
         is_rejection = outcome < num_drafts[:, None]
-        happens = survival[:, : len(outcome)] - survival[:, 1 : len(outcome) + 1] * is_rejection
+        one_more = torch.nn.functional.pad(survival[:, 1:], (0, 1))
+        happens = (survival - one_more)[:, : len(outcome)].where(is_rejection, survival[:, : len(outcome)])
         use = happens[:, :, None] * survival[:, None, 1 : most + 1]
         possible = (lag <= limit[:, :, None]).flatten(1)
         # Within an outcome a later draft is never of more use than an earlier one, and the sort is stable: whatever is

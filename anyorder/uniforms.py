@@ -77,13 +77,11 @@ class Uniforms:
         Returns:
             (B, N) int64 on the device of ``probs``. A row without any mass (or with NaN) returns some valid id.
         """
-        cumulative = probs.double().cumsum(-1)
-        threshold = self._spread(where).to(probs.device, non_blocking=True)[..., None] * cumulative[..., -1:]
-        possible = probs > 0
-        reached = (cumulative > threshold) & possible
-        # A threshold that rounds up to the total mass lies past every token: it belongs to the last possible one.
-        last = probs.shape[-1] - 1 - possible.flip(-1).to(torch.uint8).argmax(-1)
-        tokens = torch.where(reached.any(-1), reached.to(torch.uint8).argmax(-1), last)
+        # An impossible token must not be reached even where a parallel sum is off by its last digit.
+        cumulative = probs.double().cumsum(-1).where(probs > 0, -1.0)
+        # 1 - u lies in (0, 1], so the threshold never exceeds the total and some possible token reaches it.
+        threshold = cumulative.amax(-1, keepdim=True) * (1 - self._spread(where, probs.device))[..., None]
+        tokens = (cumulative >= threshold).to(torch.uint8).argmax(-1)
         return torch.where(where.to(probs.device, non_blocking=True), tokens, 0)
 
     def bernoulli(self, probability: Tensor, where: Tensor) -> Tensor:
@@ -96,13 +94,16 @@ class Uniforms:
         Returns:
             (B, N) bool on the device of ``probability``.
         """
-        below = self._spread(where).to(probability.device, non_blocking=True) < probability.double()
+        below = self._spread(where, probability.device) < probability.double()
         return below & where.to(probability.device, non_blocking=True)
 
-    def _spread(self, where: Tensor) -> Tensor:
-        """(B, N) float64: consecutive numbers of each row at the places where a draw takes place, 0 elsewhere."""
+    def _spread(self, where: Tensor, device: torch.device) -> Tensor:
+        """(B, N) float64: consecutive numbers of each row where a draw takes place, anything elsewhere."""
         where = where.cpu()
-        numbers = self.draw(where.sum(1))
-        if not numbers.numel():
-            return torch.zeros(where.shape, dtype=torch.float64)
-        return numbers.gather(1, (where.cumsum(1) - 1).clamp(min=0)) * where
+        count = where.long().cumsum(1)
+        if not count.numel():
+            return torch.zeros(where.shape, dtype=torch.float64, device=device)
+        numbers = self.draw(count[:, -1])
+        if not numbers.shape[1]:
+            return torch.zeros(where.shape, dtype=torch.float64, device=device)
+        return numbers.gather(1, (count - 1).clamp(min=0)).to(device, non_blocking=True)

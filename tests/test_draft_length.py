@@ -128,19 +128,37 @@ def test_the_two_pass_length_maximises_decided_tokens_per_cost() -> None:
         assert policy.two_pass_length(survival, torch.tensor([99])).tolist() == [best]
 
 
+@pytest.mark.parametrize("max_rows", [1, 3, 6, 50])
+def test_a_limit_of_rows_leaves_out_next_drafts_and_nothing_else(max_rows: int) -> None:
+    policy = DraftLengthPolicy(acceptance=(0.5, 0.4, 0.3))
+    survival = policy.survival(History.empty(2, 3))
+    table = policy.next_drafts(survival, most=3, adapt=False, max_rows=max_rows)
+    for held in range(4):
+        asked = int(table[0, held].sum())
+        assert asked == min(3 * (held + 1), max(max_rows - held - 1, 0))
+    assert torch.equal(table[0], table[1])
+
+
+def test_after_an_outcome_that_cannot_happen_nothing_is_asked_for() -> None:
+    policy = DraftLengthPolicy(costs=FLAT)
+    table = policy.next_drafts(policy.survival(History.empty(1, 6)), most=6, adapt=True, max_rows=None)[0]
+    assert torch.equal(table, 6 * torch.ones(7, 7).tril().long())
+
+
 def cost_of_a_token(policy: DraftLengthPolicy, rate: float, constant: int | None = None) -> float:
     """One-pass decoding of 32 texts of 100 tokens if every draft is kept with the same probability: a coin."""
     tosses, most = torch.Generator().manual_seed(0), policy.max_lag if constant is None else constant
     past, done, held = History.empty(32, policy.max_lag), torch.zeros(32).long(), torch.zeros(32).long()
-    spent = torch.zeros(32, dtype=torch.float64)
+    spent, rounds, table = torch.zeros(32, dtype=torch.float64), 0, torch.zeros(0)
     while bool((done < 100).any()):
         left, outcome = 100 - done, torch.arange(int(held.max()) + 1)
         limit = ((left[:, None] - 1 - outcome).clamp(min=0) * (outcome <= held[:, None])).clamp(max=most)
         testing = torch.minimum(held + 1, left)
         if constant is None:
-            survival = policy.survival(past, max(most, len(outcome)))
-            ranked = RankedDrafts.of(survival, held, limit, most)
-            limit = ranked.first(policy.worthwhile(ranked, survival[:, : most + 1], held + 1 + testing))
+            if rounds % policy.refresh == 0:
+                table = policy.next_drafts(policy.survival(past), most=most, adapt=True, max_rows=None)
+            limit = torch.minimum(limit, table[torch.arange(32), held, : len(outcome)])
+        rounds += 1
         spent += policy.costs(held + 1 + testing + limit.sum(1)) * (left > 0)
         heads: Tensor = torch.rand(32, len(outcome), generator=tosses) < rate
         kept = torch.minimum(heads.long().cumprod(1).sum(1), held)
@@ -177,6 +195,7 @@ def test_the_cost_of_a_token_falls_as_drafts_are_kept_more_often() -> None:
         (lambda: DraftLengthPolicy(acceptance=()), "one or more probabilities"),
         (lambda: DraftLengthPolicy(acceptance=(0.5, 1.5)), "one or more probabilities"),
         (lambda: DraftLengthPolicy(prior_weight=0.0), "prior_weight must be positive"),
+        (lambda: DraftLengthPolicy(refresh=0), "refresh must be at least 1"),
     ],
 )
 def test_bad_tables_are_refused(build: object, says: str) -> None:

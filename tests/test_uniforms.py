@@ -33,14 +33,14 @@ def test_each_token_owns_an_interval_as_long_as_its_probability(weights: list[fl
         if weight / sum(weights) < 1e-9:
             continue
         shares = torch.tensor([1e-6, 0.5, 1 - 1e-6], dtype=torch.float64)
-        inside = edges[token] + (edges[token + 1] - edges[token]) * shares
+        inside = 1 - edges[token] - (edges[token + 1] - edges[token]) * shares
         drawn = Given(inside[None]).categorical(probs.expand(1, 3, -1), torch.ones(1, 3, dtype=torch.bool))
         assert drawn.tolist() == [[token] * 3]
 
 
 @given(weights=WEIGHTS, dtype=st.sampled_from([torch.float32, torch.float64]))
 def test_a_token_of_probability_zero_is_never_drawn(weights: list[float], dtype: torch.dtype) -> None:
-    extremes = torch.tensor([[0.0, 5e-324, 0.25, 0.5, 1 - 2**-53, 1.0]], dtype=torch.float64)
+    extremes = torch.tensor([[0.0, 5e-324, 0.25, 0.5, 1 - 2**-52, 1 - 2**-53]], dtype=torch.float64)
     probs = torch.tensor(weights, dtype=dtype)
     drawn = Given(extremes).categorical(probs.expand(1, 6, -1), torch.ones(1, 6, dtype=torch.bool))
     assert bool((probs[drawn] > 0).all())

@@ -59,5 +59,5 @@ def _draft_lengths(session: Session) -> torch.Tensor:
     options, remaining = session.options, session.remaining
     if options.draft_length is not None:
         return remaining.clamp(max=options.draft_length)
-    chosen = options.policy.two_pass_length(options.policy.survival(session.history), remaining)
+    chosen = options.policy.two_pass_length(session.survival, remaining)
     return torch.where(remaining > 0, chosen, 0)

@@ -15,7 +15,8 @@ from __future__ import annotations
 import torch
 
 from anyorder.decoding.generation import Round
-from anyorder.decoding.outcomes import OutcomeRows, next_lengths
+from anyorder.decoding.outcomes import OutcomeRows, Planner
+from anyorder.decoding.sequential import decode_step
 from anyorder.decoding.session import Session
 from anyorder.drafting import Drafts
 from anyorder.verify import verify
@@ -24,14 +25,20 @@ from anyorder.verify import verify
 def decode_one_pass(session: Session) -> None:
     """Test, decide and draft in every pass until every step of every sequence is decided."""
     num_drafts = torch.zeros_like(session.num_decoded)
-    drafts = session.no_drafts()
+    drafts, planner = session.no_drafts(), Planner(session)
     while session.is_alive:
         step = session.num_decoded
         if session.drafter is not None:
             num_drafts = external_lengths(session)
             drafts = session.propose(num_drafts)
+        ahead = planner.next_lengths(num_drafts)
+        if not (num_drafts.any() or ahead.any()):
+            decode_step(session)
+            session.compact()
+            num_drafts, drafts = torch.zeros_like(session.num_decoded), session.no_drafts()
+            continue
         session.place(drafts.tokens, num_drafts)
-        rows = OutcomeRows.plan(session, num_drafts, next_lengths(session, num_drafts))
+        rows = OutcomeRows.plan(session, num_drafts, ahead)
         logits, query = session.forward(step + num_drafts, rows.query)
         allowed = session.allowed(rows.testing(logits), rows.testing_rows(query))
         has_bonus = session.remaining > num_drafts
@@ -62,4 +69,4 @@ def external_lengths(session: Session) -> torch.Tensor:
     options, remaining = session.options, session.remaining
     if options.draft_length is not None:
         return remaining.clamp(max=options.draft_length)
-    return options.policy.external_length(options.policy.survival(session.history), remaining)
+    return options.policy.external_length(session.survival, remaining)

@@ -4,8 +4,7 @@ With w drafts in hand at steps n .. n + w - 1, row n + a tests draft a (a < w) o
 sees n + a steps. Outcome a, "a drafts kept, step n + a decided by that row", asks in advance for the steps n + a + 1,
 ... that see n + a steps. Rows that test are mandatory. Rows of next drafts may be left out for any reason known before
 the test: a row that was not computed only means fewer drafts in the next round. They are left out by expected use: the
-    probability
-that the outcome happens and the draft is kept.
+probability that the outcome happens and the draft is kept.
 """
 
 from __future__ import annotations
@@ -16,39 +15,38 @@ import torch
 from torch import Tensor
 
 from anyorder.decoding.session import Session
-from anyorder.draft_length import RankedDrafts
 from anyorder.visibility import Rows, concat, draft_rows, verify_rows
 
 
-def next_lengths(session: Session, num_drafts: Tensor) -> Tensor:
-    """How many next drafts to ask for in every outcome.
+class Planner:
+    """Says how many next drafts to ask for in every outcome of a round."""
 
-    Args:
-        session: the sequences alive.
-        num_drafts: (A,) drafts in hand, w.
+    def __init__(self, session: Session) -> None:
+        options = session.options
+        self._session = session
+        self._most = options.policy.max_lag if options.draft_length is None else options.draft_length
+        self._table: Tensor | None = None
+        self._survival: Tensor | None = None
 
-    Returns:
-        (A, max(w) + 1) int64.
-    """
-    options, policy = session.options, session.options.policy
-    width = int(num_drafts.max()) + 1
-    if session.drafter is not None:
-        return torch.zeros(len(num_drafts), width, dtype=torch.long)
-    outcome = torch.arange(width)
-    # The outcome's own token takes a step, so this many are left to draft after it.
-    limit = (session.remaining[:, None] - 1 - outcome).clamp(min=0) * (outcome <= num_drafts[:, None])
-    most = policy.max_lag if options.draft_length is None else options.draft_length
-    limit = limit.clamp(max=most)
-    if options.draft_length is not None and options.max_rows is None:
-        return limit
-    survival = policy.survival(session.history, max(most, width))
-    ranked = RankedDrafts.of(survival, num_drafts, limit, most)
-    testing, count = torch.minimum(num_drafts + 1, session.remaining), ranked.count
-    if options.draft_length is None:
-        count = policy.worthwhile(ranked, survival[:, : policy.max_lag + 1], num_drafts + 1 + testing)
-    if options.max_rows is not None:
-        count = torch.minimum(count, (options.max_rows - testing).clamp(min=0))
-    return ranked.first(count)
+    def next_lengths(self, num_drafts: Tensor) -> Tensor:
+        """(A, max(w) + 1) int64, the next drafts of every outcome, for (A,) drafts in hand."""
+        session, options = self._session, self._session.options
+        outcome = torch.arange(int(num_drafts.max()) + 1)
+        if session.drafter is not None:
+            return torch.zeros(len(num_drafts), len(outcome), dtype=torch.long)
+        # The outcome's own token takes a step, so this many are left to draft after it.
+        left = (session.remaining[:, None] - 1 - outcome).clamp(min=0)
+        if options.draft_length is not None and options.max_rows is None:
+            return left.clamp(max=self._most) * (outcome <= num_drafts[:, None])
+        if self._table is None or self._survival is not session.survival:
+            self._survival = session.survival
+            self._table = options.policy.next_drafts(
+                session.survival[:, : self._most + 1],
+                most=self._most,
+                adapt=options.draft_length is None,
+                max_rows=options.max_rows,
+            )
+        return torch.minimum(left, self._table[torch.arange(len(num_drafts)), num_drafts, : len(outcome)])
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Session:
         num_decoded: (A,) steps decided, the prompt included.
         num_encoded: (A,) steps in the cache.
         end: (A,) number of real steps.
-        history: how the drafts of each sequence fared.
+        survival: (A, M + 1) how probable it is that so many drafts are kept, as far as it matters to the policy.
     """
 
     def __init__(
@@ -55,7 +55,9 @@ class Session:
         self.order, self.forbidden, self.uniforms = order.to(device), forbidden.to(device), uniforms
         self.num_decoded, self.end = host.num_prompt.clone(), host.length
         self.num_encoded = torch.where(self.num_decoded < self.end, 0, self.end)
-        self.history = History.empty(len(tokens), options.policy.max_lag)
+        self._history = History.empty(len(tokens), options.policy.max_lag)
+        self._uses_policy = options.draft_length is None or options.max_rows is not None
+        self.survival = self._expected_survival()
         # What the targets held is none of the decoder's business; it must not even be able to leak.
         step = torch.arange(host.num_steps)
         is_target = (step >= host.num_prompt[:, None]) & (step < host.length[:, None])
@@ -197,8 +199,15 @@ class Session:
         self.num_decoded = self.num_decoded + num_new
         # Of the drafts that were encoded, the kept ones stay valid; the slot of a corrected one is stale.
         self.num_encoded = torch.maximum(self.num_encoded, torch.minimum(self._until, done.step + done.num_kept))
-        self.history = self.history.after(done.num_drafts - done.num_exact, done.num_kept - done.num_exact)
         self.ledger.enter(done)
+        if self._uses_policy:
+            self._history = self._history.after(done.num_drafts - done.num_exact, done.num_kept - done.num_exact)
+            if self.ledger.num_rounds % self.options.policy.refresh == 0:
+                self.survival = self._expected_survival()
+
+    def _expected_survival(self) -> Tensor:
+        policy = self.options.policy
+        return policy.survival(self._history, max(policy.max_lag, self.options.draft_length or 0))
 
     def compact(self) -> Tensor | None:
         """Drop the finished sequences once they are half of those alive; returns the (A,) row numbers kept, if so."""
@@ -210,7 +219,8 @@ class Session:
         self.tokens, self._log_probs = self.tokens[there], self._log_probs[there]
         self._rounds = self._rounds[there]
         self.order, self.forbidden = self.order.select(there), self.forbidden.select(there)
-        self.uniforms, self.history = self.uniforms.select(alive), self.history.select(alive)
+        self.uniforms, self.survival = self.uniforms.select(alive), self.survival[alive]
+        self._history = self._history.select(alive)
         self.num_decoded, self.num_encoded = self.num_decoded[alive], self.num_encoded[alive]
         self.end, self.rows = self.end[alive], self.rows[alive]
         if self.cache is not None:
