@@ -112,3 +112,13 @@ def test_not_worse_depends_on_the_margin_and_refuses_none() -> None:
     assert not not_worse(slightly, base, margin=0.01, alpha=0.001)[0]
     with pytest.raises(ValueError, match="margin must be positive, got 0"):
         not_worse(slightly, base, margin=0, alpha=0.001)
+
+
+def test_the_bound_that_decides_is_the_one_sided_one_at_alpha() -> None:
+    generator = np.random.default_rng(3)
+    differences = generator.normal(0.02, 0.1, 400)
+    mean, se = differences.mean(), differences.std(ddof=1) / 20
+    _, bound = not_worse(list(differences), [0.0] * 400, margin=1.0, alpha=0.001)
+    assert bound == pytest.approx(mean + 3.09 * se, abs=0.35 * se)
+    _, wider = not_worse(list(differences), [0.0] * 400, margin=1.0, alpha=0.1)
+    assert wider == pytest.approx(mean + 1.28 * se, abs=0.15 * se)
