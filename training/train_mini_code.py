@@ -15,6 +15,7 @@ import argparse
 import csv
 import math
 import random
+import shutil
 import time
 from pathlib import Path
 
@@ -123,12 +124,16 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=5)
     parser.add_argument("--heads", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=Path, default=None, help="a finished run to go on from, with a fresh optimiser")
     args = parser.parse_args()
     torch.set_num_threads(1)
     args.out.mkdir(parents=True, exist_ok=True)
 
     train, held_out = load_texts(held_out=False), load_texts(held_out=True)
-    train_vocabulary(train, args.out / "tokenizer.model", vocab_size=4096)
+    if args.start is None:
+        train_vocabulary(train, args.out / "tokenizer.model", vocab_size=4096)
+    else:
+        shutil.copy(args.start / "tokenizer.model", args.out)
     codec = SentencePieceCodec.from_file(args.out / "tokenizer.model")
     config = XLNetConfig(
         vocab_size=codec.vocab_size,
@@ -139,6 +144,8 @@ def main() -> None:
         dropout=0.0,
     )
     model = XLNet(config).initialise(torch.Generator().manual_seed(args.seed)).train()
+    if args.start is not None:
+        model.load_state_dict(torch.load(args.start / "weights.pt", weights_only=True))
     forbidden = torch.tensor(codec.forbidden_ids)
     decay = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() <= 1]
