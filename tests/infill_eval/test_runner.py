@@ -222,3 +222,14 @@ def test_provenance_names_command_versions_and_checkout() -> None:
     assert facts["versions"]["numpy"]
     assert facts["git"] is None or len(facts["git"]["commit"]) == 40
     json.dumps(facts)
+
+
+def test_every_request_carries_its_item_s_seed(tmp_path: Path) -> None:
+    seeds: dict[str, int] = {}
+
+    def watch(request: Request) -> list[str]:
+        seeds[request.id] = request.seed
+        return ["x"] * request.n
+
+    run(Letters(), watch, tmp_path, options=RunOptions(seed=7))
+    assert seeds == {f"item-{n}": item_seed(7, f"item-{n}") for n in range(12)}
