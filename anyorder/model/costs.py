@@ -1,7 +1,7 @@
 """What a pass costs by its rows, stored: a draft length is chosen from these tables, never from a clock in the run.
 
-The numbers come from ``benchmarks/costs.py``, which measures a pass of one layer shape at several row counts and prints
-them relative to a pass of two rows (one token encoded, one query: sequential decoding).
+The CPU numbers come from ``benchmarks/costs.py``, which times whole rounds of one-pass decoding at several draft lengths
+and prints them relative to sequential decoding (two rows: one token encoded, one query answered).
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import torch
 from anyorder.draft_length import PassCosts
 from anyorder.model.config import XLNetConfig
 
-SMALL_CPU = PassCosts(rows=(1, 2, 8, 32, 64), costs=(1.0, 1.0, 1.3, 2.0, 3.0))
-BASE_CPU = PassCosts(rows=(1, 2, 8, 32, 64), costs=(1.0, 1.05, 1.4, 2.7, 4.6))
+SMALL_CPU = PassCosts(rows=(2, 6, 12, 19, 28, 51, 83), costs=(1.0, 1.35, 1.45, 1.48, 1.97, 2.12, 2.6))
+BASE_CPU = PassCosts(rows=(2, 6, 12, 19, 28, 49, 68), costs=(1.0, 1.43, 1.48, 1.59, 1.77, 2.45, 2.82))
 ACCELERATOR = PassCosts(rows=(1, 64, 256), costs=(1.0, 1.0, 1.2))
+"""An assumption, not a measurement: reading the weights bounds a pass of up to some hundred rows."""
 
 SMALL_WIDTH = 384
 """Up to this embedding width the small table holds: a pass is bound by the number of operations, not by weights."""
