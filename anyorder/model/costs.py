@@ -1,7 +1,7 @@
 """What a pass costs by its rows, stored: a draft length is chosen from these tables, never from a clock in the run.
 
-The CPU numbers come from ``benchmarks/costs.py``, which times whole rounds of one-pass decoding at several draft lengths
-and prints them relative to sequential decoding (two rows: one token encoded, one query answered).
+The CPU numbers come from ``benchmarks/costs.py``, which times whole rounds of one-pass decoding at several lengths of
+draft and prints them relative to sequential decoding (two rows: one token encoded, one query answered).
 """
 
 from __future__ import annotations
