@@ -23,6 +23,7 @@ from anyorder.model.config import AnyOrderConfig, XLNetConfig
 from anyorder.model.convert import export, fill_module, layer_sources, outer_sources
 from anyorder.model.linear import Packing
 from anyorder.model.loaded import Model
+from anyorder.model.request import Request
 from anyorder.model.weights import open_weights
 from anyorder.model.xlnet import XLNet
 
@@ -31,7 +32,9 @@ DEFAULT = "mini-code"
 
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+
+PATIENCE = 10.0
+"""Seconds to wait for the Hub's first answer; its own client waits for ever on a network that drops packets."""
 
 
 class Known(NamedTuple):
@@ -72,9 +75,9 @@ def load(
         revision: branch, tag or commit of a Hub id.
         device: where to compute; the CPU when omitted.
         dtype: float32 when omitted; bfloat16, float16 and float64 work too.
-        weights: how linear layers are held. When omitted, on a CPU in float32: the fastest layout that keeps the stored
-            weights. ``"packed"``: fast few-row passes, no gradients. ``"float16"``: half the bytes, faster still, but
-            float32 weights are rounded and logits move by about 2e-4. ``"plain"``: trainable.
+        weights: how linear layers are held. ``"lossless"``, when omitted on a CPU in float32: the fastest layout that
+            keeps the stored weights. ``"packed"``: fast few-row passes, no gradients. ``"float16"``: half the bytes,
+            faster still, but float32 weights are rounded and logits move by about 2e-4. ``"plain"``: trainable.
         codec: a codec or its name, when the checkpoint does not say or says the wrong one.
         tokenizer: a file, directory or Hub id to take the tokenizer from instead of the checkpoint.
 
@@ -82,46 +85,51 @@ def load(
         ValueError: if there is no such model, or its files are missing, damaged, or ask for what is not supported.
         TypeError: if an argument has the wrong type.
     """
-    if name is not None and not isinstance(name, (str, Path)):
-        raise TypeError(f"the model's name must be a string or a path, got {type(name).__name__}")
-    place = _device(device)
-    packing = _packing(weights, place, dtype)
-    return _load(str(name or DEFAULT), revision, place, _dtype(dtype), packing, codec, str(tokenizer or ""))  # type: ignore[arg-type]  # codecs hash by identity
+    return _load(
+        Request.checked(
+            DEFAULT if name is None else name,
+            revision=revision,
+            device=device,
+            dtype=dtype,
+            weights=weights,
+            codec=codec,
+            tokenizer=tokenizer,
+        )
+    )
 
 
 @lru_cache(maxsize=4)
-def _load(
-    name: str,
-    revision: str | None,
-    device: torch.device,
-    dtype: torch.dtype,
-    packing: Packing,
-    codec: str | Codec | None,
-    tokenizer: str,
-) -> Model:
-    directory = find(name, revision)
+def _load(wanted: Request) -> Model:
+    directory = find(wanted.name, wanted.revision)
     values = _read_json(directory / "config.json")
     config = XLNetConfig.from_dict(values)
-    network = _read_network(directory, config, torch.empty(0, device=device, dtype=dtype), packing)
-    known = KNOWN.get((name, revision or "main"))
     stated = AnyOrderConfig.from_dict(values["anyorder"]) if "anyorder" in values else None
+    known = KNOWN.get((wanted.name, wanted.revision or "main"))
+    codec = wanted.codec
     if codec is None or isinstance(codec, str):
-        wanted = codec or (stated.codec if stated else known.codec if known else "xlnet")
-        codec = load_codec(wanted, _tokenizer_file(directory, tokenizer or (known.tokenizer if known else "")))
-    if codec.vocab_size > config.vocab_size:
-        raise ValueError(f"the tokenizer has {codec.vocab_size} ids, but the model only {config.vocab_size}")
+        codec_name = codec or (stated.codec if stated else known.codec if known else "xlnet")
+        tokenizer = wanted.tokenizer or (known.tokenizer if known else "")
+        codec = load_codec(codec_name, _tokenizer_file(directory, tokenizer))
+    settings = _settings(stated, codec, config)
+    like = torch.empty(0, device=wanted.device, dtype=wanted.dtype)
     card = directory / "README.md"
     return Model(
-        name=name,
-        network=network,
+        name=wanted.name,
+        network=_read_network(directory, config, like, wanted.packing),
         codec=codec,
-        settings=_settings(stated, codec, config),
+        settings=settings,
         card=card.read_text(encoding="utf-8") if card.is_file() else "",
     )
 
 
 def _settings(stated: AnyOrderConfig | None, codec: Codec, config: XLNetConfig) -> AnyOrderConfig:
     """What the checkpoint states, completed by the codec; ids that stand for no piece get no mass either."""
+    if codec.vocab_size > config.vocab_size:
+        raise ValueError(f"the tokenizer has {codec.vocab_size} ids, but the model only {config.vocab_size}")
+    if stated and max(stated.forbidden_ids, default=-1) >= config.vocab_size:
+        raise ValueError(
+            f"config: forbidden_ids must be below vocab_size ({config.vocab_size}), got {max(stated.forbidden_ids)}"
+        )
     nameless = range(codec.vocab_size, config.vocab_size)
     forbidden = tuple(sorted({*codec.forbidden_ids, *nameless, *(stated.forbidden_ids if stated else ())}))
     given = {name: getattr(stated, name) for name in ("order", "max_length", "acceptance")} if stated else {}
@@ -137,10 +145,14 @@ def find(name: str, revision: str | None) -> Path:
     if name in bundled():
         return PRETRAINED / name
     path = Path(name).expanduser()
-    if path.is_dir():
+    try:
+        is_directory, exists = path.is_dir(), path.exists()
+    except OSError as error:
+        raise ValueError(f"cannot look for a checkpoint at {name[:80]!r}: {error.strerror}") from None
+    if is_directory:
         return path
     offer = f"bundled: {', '.join(bundled()) or 'none'}; otherwise a checkpoint directory or a Hub id 'owner/name'"
-    if path.exists():
+    if exists:
         raise ValueError(f"{name} is a file; a checkpoint is a directory with config.json and weights")
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
         raise ValueError(f"unknown model {name!r} ({offer})")
@@ -148,14 +160,23 @@ def find(name: str, revision: str | None) -> Path:
 
 
 def _fetch(repository: str, revision: str | None, patterns: list[str], offer: str) -> str:
-    """Download from the Hub, or use what was downloaded before."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    """Download from the Hub, or use what was downloaded before if it does not answer."""
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
 
+    silence: Exception | None = None
     try:
-        return snapshot_download(repository, revision=revision, allow_patterns=patterns)
-    except (HfHubHTTPError, LocalEntryNotFoundError, HFValidationError, OSError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        HfApi().model_info(repository, revision=revision, timeout=PATIENCE)
+    except HfHubHTTPError:
+        pass  # it answers, and the download will tell what
+    except Exception as error:  # httpx's or requests', depending on the client's version
+        silence = error
+    try:
+        return snapshot_download(
+            repository, revision=revision, allow_patterns=patterns, local_files_only=silence is not None
+        )
+    except Exception as error:
+        reason = (str(silence or error).splitlines() or [type(silence or error).__name__])[0]
         raise ValueError(
             f"cannot get {repository!r} (revision {revision or 'main'}) from the Hub: {reason} ({offer})"
         ) from None
@@ -180,7 +201,8 @@ def _read_network(directory: Path, config: XLNetConfig, like: Tensor, packing: P
     """Build the network without memory and fill and pack it layer by layer."""
     with torch.device("meta"):
         network = XLNet(config)
-    with open_weights(directory) as read:
+    # Weights made under a caller's inference mode could never be trained, and a model is loaded once for all callers.
+    with torch.inference_mode(False), open_weights(directory) as read:
         fill_module(network, outer_sources(config), read, like)
         if config.tie_word_embeddings:
             network.head.weight = network.embedding
@@ -188,7 +210,7 @@ def _read_network(directory: Path, config: XLNetConfig, like: Tensor, packing: P
             layer = network.layer(depth)
             fill_module(layer, layer_sources(config, depth), read, like)
             layer.pack(packing)
-    return network.pack(packing).eval()
+        return network.pack(packing).eval()
 
 
 def save(model: Model, directory: Path, *, dtype: torch.dtype | None = None) -> None:
@@ -201,7 +223,10 @@ def save(model: Model, directory: Path, *, dtype: torch.dtype | None = None) -> 
     values = model.network.config.to_dict()
     values["dtype"] = str(dtype or model.dtype).removeprefix("torch.")
     values["anyorder"] = model.settings.to_dict()
-    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    # Loaded tensors may be views of the very file that is replaced: it must stay what it was for them.
+    partial = directory / "model.safetensors.partial"
+    save_file(tensors, partial, metadata={"format": "pt"})
+    partial.replace(directory / "model.safetensors")
     (directory / "config.json").write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     model.codec.save(directory)
     card = model.card or f"# {directory.name}\n\nAn any-subset autoregressive model saved by anyorder.\n"
@@ -218,33 +243,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}")
     return values
-
-
-def _device(device: str | torch.device | None) -> torch.device:
-    try:
-        place = torch.device("cpu" if device is None else device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise ValueError(f"device must be one this torch has, such as 'cpu'; got {device!r}: {reason}") from None
-    return place
-
-
-def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
-    if dtype is None:
-        return torch.float32
-    wanted = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
-    if not isinstance(wanted, torch.dtype) or wanted not in DTYPES.values():
-        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
-    return wanted
-
-
-def _packing(weights: Packing | None, device: torch.device, dtype: str | torch.dtype | None) -> Packing:
-    fits = device.type == "cpu" and _dtype(dtype) == torch.float32
-    if weights is None:
-        return "lossless" if fits else "plain"
-    if weights not in ("plain", "packed", "float16"):
-        raise ValueError(f"weights must be 'packed', 'float16' or 'plain', got {weights!r}")
-    if weights != "plain" and not fits:
-        raise ValueError(f"weights={weights!r} needs the CPU and float32, got {device} and {_dtype(dtype)}")
-    return weights

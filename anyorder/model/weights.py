@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -28,25 +29,26 @@ def open_weights(directory: Path) -> Iterator[Callable[[str], Tensor]]:
     )
     with ExitStack() as stack:
         if single.is_file():
-            yield _from_files({}, single, stack)
+            yield _from_files(None, single, stack)
         elif index.is_file():
             try:
                 where = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-            except (UnicodeDecodeError, json.JSONDecodeError, KeyError) as error:
+                files = {name: directory / file for name, file in where.items()}
+            except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
                 raise ValueError(f"{index} is damaged: {error!r}") from None
-            yield _from_files({name: directory / file for name, file in where.items()}, index, stack)
+            yield _from_files(files, index, stack)
         elif pickled.is_file():
             yield _from_pickle(pickled)
         else:
             raise ValueError(f"{directory} has no weights: expected model.safetensors or pytorch_model.bin")
 
 
-def _from_files(where: dict[str, Path], listing: Path, stack: ExitStack) -> Callable[[str], Tensor]:
+def _from_files(where: dict[str, Path] | None, listing: Path, stack: ExitStack) -> Callable[[str], Tensor]:
     """Read from safetensors files: a tensor's file is named in ``where``, or it is ``listing`` itself."""
     opened: dict[Path, safe_open] = {}
 
     def read(name: str) -> Tensor:
-        file = where.get(name) if where else listing
+        file = listing if where is None else where.get(name)
         if file is None:
             raise ValueError(f"{listing} has no tensor {name}: is it an XLNetLMHeadModel checkpoint?")
         if file not in opened:
@@ -65,14 +67,18 @@ def _from_files(where: dict[str, Path], listing: Path, stack: ExitStack) -> Call
 
 def _from_pickle(file: Path) -> Callable[[str], Tensor]:
     try:
-        tensors = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    except (RuntimeError, pickle.UnpicklingError, OSError, EOFError) as error:
-        raise ValueError(f"{file} cannot be read as a checkpoint of plain tensors: {error}") from None
+        # The format of PyTorch before 1.6, in which XLNet was published, is no archive and cannot be mapped.
+        tensors = torch.load(file, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(file))
+    except (RuntimeError, pickle.UnpicklingError, OSError, EOFError, ValueError, LookupError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{file} cannot be read as a checkpoint of plain tensors: {reason}") from None
+    if not isinstance(tensors, dict):
+        raise ValueError(f"{file} must hold a dictionary of tensors, got {type(tensors).__name__}")
 
     def read(name: str) -> Tensor:
-        if name not in tensors:
+        tensor = tensors.get(name)
+        if not isinstance(tensor, Tensor):
             raise ValueError(f"{file} has no tensor {name}: is it an XLNetLMHeadModel checkpoint?")
-        tensor: Tensor = tensors[name]
         return tensor
 
     return read

@@ -1,0 +1,84 @@
+"""Loading holds the weights once, one layer more, and the embedding that a packed tied head copies: no second model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+import anyorder
+from anyorder.model.linear import can_pack
+
+SHAPE = {"vocab_size": 4000, "d_model": 512, "n_layer": 6, "n_head": 8, "d_inner": 2048}
+MEBIBYTE = 2**20
+
+# Anonymous memory, sampled while the network is read: pages of the mapped file are the system's to drop. Tensors come
+# and go inside single calls, so the samples are taken by a second thread.
+PROBE = """
+import ctypes, json, sys, threading, time
+from pathlib import Path
+import torch
+from anyorder.model.config import XLNetConfig
+from anyorder.model import hub
+
+def anonymous():
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+
+directory, packing = Path(sys.argv[1]), sys.argv[2]
+config = XLNetConfig.from_dict(json.loads((directory / "config.json").read_text()))
+small = XLNetConfig(vocab_size=8, d_model=8, n_layer=1, n_head=1, d_inner=8)
+hub.XLNet(small).initialise(torch.Generator()).pack(packing)  # libraries set themselves up
+before = peak = anonymous()
+done = False
+
+def watch():
+    global peak
+    while not done:
+        peak = max(peak, anonymous())
+        time.sleep(0.001)
+
+thread = threading.Thread(target=watch)
+thread.start()
+network = hub._read_network(directory, config, torch.empty(0), packing)
+done = True
+thread.join()
+ctypes.CDLL(None).malloc_trim(0)
+print(json.dumps({"peak": peak - before, "after": anonymous() - before}))
+"""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights of 90 MiB, in float32 as Hugging Face stores them."""
+    path = tmp_path_factory.mktemp("memory")
+    transformers.XLNetLMHeadModel(transformers.XLNetConfig(**SHAPE)).save_pretrained(path)
+    return path
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="memory is read from Linux's /proc")
+@pytest.mark.parametrize("packing", [p for p in ("plain", "packed", "float16") if can_pack(torch.empty(1, 1), p)])
+def test_the_peak_of_loading_is_the_weights_one_layer_and_the_embedding_of_a_packed_head(
+    packing: str, directory: Path
+) -> None:
+    weights = (directory / "model.safetensors").stat().st_size
+    layer = (5 * 512**2 + 2 * 512 * 2048) * 4
+    embedding = 4000 * 512 * 4
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, str(directory), packing],
+        env={"PYTHONPATH": str(Path(anyorder.__file__).parent.parent), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    memory = json.loads(done.stdout)
+    slack = 8 * MEBIBYTE  # the allocator's; twice the weights would be 90 MiB too many
+    assert memory["peak"] < weights + layer + embedding + slack
+    if packing == "float16":
+        assert memory["after"] < weights / 2 + embedding + slack, "halves take half"
