@@ -107,7 +107,7 @@ def _models(parser: argparse.ArgumentParser) -> None:
 
 
 def _demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=5)
     _add_model(parser, commands.demo)
 
 

@@ -1,0 +1,37 @@
+"""The README's examples run, in order, as they stand; its flags and names exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import anyorder
+from anyorder.cli.parser import build_parser
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_python_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len(blocks) >= 2
+    scope: dict[str, object] = {}
+    for block in blocks:
+        exec(block, scope)
+    assert "def check(value):\n    if value" in capsys.readouterr().out
+
+
+def test_every_name_of_the_library_that_the_readme_uses_exists() -> None:
+    names = set(re.findall(r"anyorder\.(\w+)", README))
+    assert {"infill", "infill_batch", "log_prob", "rank", "load"} <= names
+    assert all(hasattr(anyorder, name) for name in names)
+
+
+def test_every_command_line_of_the_readme_is_one_the_parser_takes() -> None:
+    (shell,) = re.findall(r"```\n(anyorder infill .*?)```", README, flags=re.DOTALL)
+    for line in shell.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "anyorder"
+        build_parser().parse_args(arguments)
