@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import anyorder
+from anyorder.cli import main
 from anyorder.cli.parser import build_parser
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -35,3 +36,16 @@ def test_every_command_line_of_the_readme_is_one_the_parser_takes() -> None:
         program, *arguments = shlex.split(line)
         assert program == "anyorder"
         build_parser().parse_args(arguments)
+
+
+def test_the_demo_shows_fills_rounds_and_what_they_cost(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo"]) == 0
+    out = capfd.readouterr().out
+    assert "<mask:2>" in out
+    for method in ("sequential", "one-pass"):
+        tokens, passes, seconds = re.search(
+            rf"^  {method} +(\d+) +([\d.]+) +([\d.]+)$", out, flags=re.MULTILINE
+        ).groups()  # type: ignore[union-attr]
+        assert float(passes) <= int(tokens) == 12
+        assert float(seconds) > 0
+    assert re.search(r"^    1  (sampled|kept|exact)", out, flags=re.MULTILINE)
