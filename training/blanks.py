@@ -28,7 +28,8 @@ def scattered(codec: Codec, text: str, rate: float, draw: random.Random) -> Exam
 def spans(codec: Codec, text: str, rate: float, draw: random.Random) -> Example:
     """One to three blanks that together cover about ``rate`` of the characters.
 
-    Half of the blanks are snapped to what people leave out: from inside a line to its end, or whole lines.
+    Most are snapped to what people leave out: from the start of a word (the space before it belongs to the prompt) or of
+    a line, to the end of a word or of a line.
     """
     count = draw.choice((1, 1, 1, 2, 3))
     size = max(int(rate * len(text) / count), 1)
@@ -37,7 +38,11 @@ def spans(codec: Codec, text: str, rate: float, draw: random.Random) -> Example:
         length = max(1, min(len(text), round(size * draw.uniform(0.3, 1.7))))
         start = draw.randrange(len(text) - length + 1)
         end = start + length
-        if draw.random() < 0.5:
+        if draw.random() < 0.6:
+            start = text.find(" ", start, end) + 1 or start
+        if draw.random() < 0.4:
+            end = max(text.rfind(" ", start, end), start + 1)
+        elif draw.random() < 0.6:
             newline = text.find("\n", end)
             end = len(text) if newline < 0 else newline + draw.randint(0, 1)
         if draw.random() < 0.3:

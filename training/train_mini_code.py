@@ -53,7 +53,7 @@ class Sampler:
     def batch(self) -> tuple[Tensor, Order]:
         """Token ids (B, L) and their order, about ``TOKENS_PER_STEP`` tokens with similar masking rates in each row."""
         length = self.draw.choices(list(LENGTHS), list(LENGTHS.values()))[0]
-        kind = self.draw.choices((scattered, spans, suffix), (0.4, 0.45, 0.15))[0]
+        kind = self.draw.choices((scattered, spans, suffix), (0.25, 0.6, 0.15))[0]
         low, high = (0.05, 1.0) if kind is not spans else (0.02, 0.6)
         rate = self.draw.uniform(low, high)
         count = TOKENS_PER_STEP // length
@@ -110,8 +110,12 @@ def validate(model: XLNet, codec: SentencePieceCodec, texts: list[str], forbidde
 
 
 def learning_rate(progress: float, step: int, peak: float) -> float:
-    """Linear warm-up over 250 steps, then a cosine over the run's time to a hundredth."""
-    return peak * min(1.0, (step + 1) / 250) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0))))
+    """Linear warm-up over 250 steps or a twentieth of the time, then a cosine over the run's time to a hundredth."""
+    return (
+        peak
+        * min(1.0, max((step + 1) / 250, progress / 0.05))
+        * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0))))
+    )
 
 
 def main() -> None:
