@@ -28,8 +28,8 @@ def scattered(codec: Codec, text: str, rate: float, draw: random.Random) -> Exam
 def spans(codec: Codec, text: str, rate: float, draw: random.Random) -> Example:
     """One to three blanks that together cover about ``rate`` of the characters.
 
-    Most are snapped to what people leave out: from the start of a word (the space before it belongs to the prompt) or of
-    a line, to the end of a word or of a line.
+    Most are snapped to what people leave out: from the start of a word (the space before it belongs to the prompt) or
+    of a line, to the end of a word or of a line.
     """
     count = draw.choice((1, 1, 1, 2, 3))
     size = max(int(rate * len(text) / count), 1)

@@ -49,7 +49,7 @@ def can_pack(weight: Tensor, packing: Packing) -> bool:
 def fits_half(weight: Tensor) -> bool:
     """Whether half precision holds every weight to within ``HALF_STEP``, as it does what was stored in bfloat16."""
     # In pieces, so that asking costs no memory worth mentioning beside the weight.
-    return all(bool((rows.half().float() - rows).abs().max() <= HALF_STEP) for rows in weight.split(256))
+    return all(bool((rows.half().float() - rows).abs().max() <= HALF_STEP) for rows in torch.split(weight, 256))
 
 
 class Linear(nn.Module):
