@@ -1,6 +1,8 @@
 """Turn a finished ``train_mini_code`` run into a checkpoint with a card whose figures are measured here.
 
-python -m training.export_mini_code --run runs/mini-code --out anyorder/pretrained/mini-code
+    python -m training.export_mini_code --run runs/mini-code
+
+A run that went on from others (``--start``) names them with ``--earlier``, so that the card counts all of the compute.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from training.train_mini_code import validate
 
 SAMPLE = '''def mean(values):
     """Return the arithmetic mean."""
-    total = <mask:3>
-    for value in <mask:1>:
-        total <mask:3>
-    return <mask:6>
+    total =<mask:1>
+    for value in<mask:1>:
+        total<mask:2>
+    return<mask:4>
 '''
 
 CARD = """# mini-code
@@ -41,8 +43,9 @@ download. {parameters:.1f} M parameters ({layers} layers of {width}, {heads} hea
 - **Objective**: the teacher-forced joint loss over random prompts (scattered blanks, spans at character borders,
   suffixes; 85 % ascending, 10 % spread, 5 % random orders) plus 0.5 times the draft loss at lags 1 to 7.
 - **Compute**: {steps} steps, {tokens:.1f} M tokens, {minutes} minutes on one core, by
-  `python -m training.train_mini_code --minutes {minutes}` and `python -m training.export_mini_code`.
-- **Licence**: MIT, like the code; the training text is under the PSF licence.
+  `python -m training.train_mini_code` in {stages} stage(s) ({stage_minutes} minutes), each going on from the one before
+  with a fresh optimiser, and `python -m training.export_mini_code`.
+{history}- **Licence**: MIT, like the code; the training text is under the PSF licence.
 
 ## Measured on held-out files
 
@@ -55,8 +58,9 @@ run of 14 tokens masked): {acceptance}.
 
 ## Limits
 
-It has seen four million tokens of one code base in a library's style. It knows Python's syntax and common idioms, not
-what a program is for; probabilities are its own, not the world's. It will be replaced by a longer trained one.
+It has seen {tokens:.1f} million tokens of one code base. It knows Python's syntax and common idioms, not what a program
+is for; probabilities are its own, not the world's. A word's token holds the space before the word, so a blank does best
+to start before that space: `return<mask:3>`, not `return <mask:3>`. It will be replaced by a longer trained one.
 
 ## Ten unselected infills, seeds 0 to 9
 
@@ -88,6 +92,12 @@ def acceptance_by_lag(model: Model, pieces: int, seed: int) -> tuple[float, ...]
     return tuple(round(float(value), 3) for value in kept / tested.clamp(min=1))
 
 
+def last_entry(run: Path) -> dict[str, str]:
+    """The last line of a run's log."""
+    with (run / "log.csv").open() as file:
+        return list(csv.DictReader(file))[-1]
+
+
 def samples(model: Model) -> str:
     """What the model writes for ten seeds, one block each."""
     blocks = []
@@ -102,6 +112,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path, default=Path("runs/mini-code"))
     parser.add_argument("--out", type=Path, default=Path("anyorder/pretrained/mini-code"))
+    parser.add_argument("--earlier", type=Path, nargs="*", default=[], help="the runs it went on from, first to last")
+    parser.add_argument("--history", type=Path, default=None, help="a file with what else the card should tell of them")
     parser.add_argument("--pieces", type=int, default=100, help="held-out pieces behind the acceptance rates")
     args = parser.parse_args()
 
@@ -126,8 +138,7 @@ def main() -> None:
     settings = replace(settings, acceptance=acceptance_by_lag(draft, args.pieces, seed=0))
     model = replace(draft, settings=settings)
 
-    with (args.run / "log.csv").open() as file:
-        last = list(csv.DictReader(file))[-1]
+    logs = [last_entry(run) for run in (*args.earlier, args.run)]
     scores = validate(network, codec, load_texts(held_out=True), torch.tensor(codec.forbidden_ids))
     densities = "\n".join(
         f"| {float(rate):.0%} | {scores[f'nats@{rate}']:.2f} | {scores[f'draft@{rate}']:.2f} |"
@@ -143,9 +154,12 @@ def main() -> None:
         python=platform.python_version(),
         files=len(load_texts(held_out=False)),
         held_out=len(load_texts(held_out=True)),
-        steps=last["step"],
-        tokens=int(last["tokens"]) / 1e6,
-        minutes=round(float(last["minutes"])),
+        steps=sum(int(log["step"]) for log in logs),
+        tokens=sum(int(log["tokens"]) for log in logs) / 1e6,
+        minutes=round(sum(float(log["minutes"]) for log in logs)),
+        stages=len(logs),
+        stage_minutes=" + ".join(f"{float(log['minutes']):.0f}" for log in logs),
+        history=args.history.read_text(encoding="utf-8") if args.history else "",
         densities=densities,
         acceptance=", ".join(f"{value:.2f}" for value in settings.acceptance),
         prompt=SAMPLE,
