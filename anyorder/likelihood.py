@@ -39,8 +39,8 @@ def joint_log_prob(model: AnySubsetModel, tokens: Tensor, order: Order, *, forbi
     if width == 0:
         return torch.zeros(tokens.shape, device=device)
     step = torch.arange(order.num_steps, device=device)
-    # The last step is seen by nobody; a row without targets takes no part.
-    is_read = (step < order.length[:, None] - 1) & (order.num_targets > 0)[:, None]
+    # The last step is seen by nobody.
+    is_read = step < order.length[:, None] - 1
     num_slots = int(is_read.sum(1).max())
     encode = content_rows(order, torch.where(is_read, step, order.num_steps)[:, :num_slots])
     target = order.num_prompt[:, None] + step[:width]

@@ -55,6 +55,15 @@ def test_what_is_not_decided_is_not_counted() -> None:
     assert seen.q[0, 0, D] == 0
 
 
+def test_a_pair_counts_only_if_both_of_it_are_decided() -> None:
+    # Position 0 is decided last; what stands there is not text, so that B after it says nothing about what follows A.
+    order = Order(torch.tensor([[1, 2, 3, 0]]), torch.tensor([0]), torch.tensor([4]))
+    drafter = NGramDrafter(forbidden=Forbidden.of(4))
+    arguments = (torch.tensor([[B, A, 0, A]]), order, torch.tensor([2]), torch.tensor([1]))
+    q = drafter.propose(*arguments, Sampling(), Uniforms([0])).q
+    assert torch.allclose(q[0, 0], torch.tensor([0.5, 0.5, 0, 0], dtype=torch.float64))
+
+
 def test_drafts_chain() -> None:
     drafts = propose([A, B, C, D, A, 0, 0, 0], decided=5, k=3)
     assert drafts.tokens.tolist() == [[B, C, D]]

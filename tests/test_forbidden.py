@@ -15,7 +15,7 @@ PIECES = [b"a", b"b", b"ab", b"ba", b"aab", b"", b"c"]
 STRING = st.text("abc", min_size=1, max_size=4).map(str.encode)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(
     strings=st.lists(STRING, min_size=1, max_size=3),
     tokens=st.lists(st.integers(0, len(PIECES) - 1), min_size=5, max_size=7),
@@ -71,6 +71,18 @@ def test_a_string_of_one_byte_is_a_matter_of_ids_alone() -> None:
 def test_a_token_that_contains_the_string_is_banned_by_its_id() -> None:
     forbidden = Forbidden.of(len(PIECES), strings=[b"ab"], token_bytes=PIECES)
     assert [PIECES[token] for token in forbidden.ids.nonzero()[:, 0].tolist()] == [b"ab", b"aab"]
+
+
+def test_a_token_without_bytes_separates_nothing() -> None:
+    blank, order = (
+        torch.zeros(1, 4, dtype=torch.long),
+        Order(torch.arange(4)[None], torch.tensor([0]), torch.tensor([4])),
+    )
+    tokens, rows = torch.tensor([[0, 2, 2, 0]]), Rows(torch.tensor([[3]]), torch.tensor([[3]]))
+    forbidden = Forbidden.of(3, strings=[b"ab"], token_bytes=[b"a", b"b", b""]).within(blank)
+    assert torch.isneginf(forbidden.mask(torch.zeros(1, 1, 3), tokens, order, rows)).tolist() == [
+        [[False, True, False]]
+    ]
 
 
 def test_selected_rows_keep_their_blanks() -> None:

@@ -30,7 +30,7 @@ def by_transformers(logits: Tensor, sampling: Sampling) -> Tensor:
     return warpers(None, logits).softmax(-1)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 9999),
     temperature=st.floats(0.1, 3.0),
@@ -59,6 +59,14 @@ def test_top_p_keeps_the_smallest_set_that_reaches_the_mass() -> None:
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64).log()
     for top_p, kept in ((0.49, 1), (0.51, 2), (0.79, 2), (0.81, 3), (1.0, 4), (1e-9, 1)):
         assert int((Sampling(top_p=top_p).probs(logits) > 0).sum()) == kept
+
+
+def test_a_set_that_reaches_the_mass_exactly_is_enough() -> None:
+    # Powers of two, so that the sums are exact: one half is reached by the first token alone, three quarters by two.
+    logits = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64).log()
+    assert int((Sampling(top_p=0.5).probs(logits) > 0).sum()) == 1
+    assert int((Sampling(top_p=0.75).probs(logits) > 0).sum()) == 2
+    assert int((Sampling(top_p=0.7501).probs(logits) > 0).sum()) == 3
 
 
 def test_top_k_comes_before_top_p() -> None:

@@ -46,6 +46,12 @@ def test_a_token_of_probability_zero_is_never_drawn(weights: list[float], dtype:
     assert bool((probs[drawn] > 0).all())
 
 
+def test_not_even_a_threshold_that_rounds_to_zero_reaches_an_impossible_token() -> None:
+    probs = torch.tensor([[[0.0, 5e-324, 0.0]]], dtype=torch.float64)
+    drawn = Given(torch.tensor([[0.9]], dtype=torch.float64)).categorical(probs, torch.ones(1, 1, dtype=torch.bool))
+    assert int(drawn) == 1
+
+
 @pytest.mark.parametrize("probs", [torch.zeros(4), torch.full((4,), torch.nan)])
 def test_a_distribution_without_mass_still_yields_a_valid_id(probs: Tensor) -> None:
     drawn = Given(torch.tensor([[0.3]])).categorical(probs.expand(1, 1, -1), torch.ones(1, 1, dtype=torch.bool))

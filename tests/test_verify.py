@@ -63,9 +63,9 @@ YES, NO = torch.tensor([True]), torch.tensor([False])
 
 def test_a_draft_from_p_itself_is_kept_whatever_rounding_says() -> None:
     q = torch.tensor([[0.1, 0.2, 0.7]])
-    # With p slightly lower everywhere the ratio is below one, yet there is no residual to correct with.
-    for p in (q, q * (1 - 1e-7)):
-        for seed in range(200):
+    # With p lower everywhere the ratio is below one, yet there is no residual to correct with.
+    for p in (q, q * 0.8):
+        for seed in range(60):
             rows = torch.cat([p, p])[None]
             verdict = verify(one_row([2], q), rows, torch.tensor([1]), NO, uniforms=Uniforms([seed]))
             assert int(verdict.num_kept) == 1
@@ -73,7 +73,7 @@ def test_a_draft_from_p_itself_is_kept_whatever_rounding_says() -> None:
 
 def test_a_draft_that_p_rules_out_is_never_kept() -> None:
     q, p = torch.tensor([[0.5, 0.5]]), torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    for seed in range(200):
+    for seed in range(60):
         verdict = verify(one_row([1], q), p, torch.tensor([1]), YES, uniforms=Uniforms([seed]))
         assert (int(verdict.num_kept), int(verdict.final)) == (0, 0)
 
