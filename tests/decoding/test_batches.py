@@ -7,12 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint import Cases, ragged_cases
-from methods import LOSSLESS, options
+from methods import LOSSLESS, StubbornDrafter, options
 from table_model import TableModel
 from torch import Tensor
 
 from anyorder.decoding import DecodeOptions, Generation
 from anyorder.decoding.session import Session
+from anyorder.drafting import Drafts
 from anyorder.order import Order
 from anyorder.uniforms import Uniforms
 
@@ -115,6 +116,22 @@ def test_finished_sequences_leave_the_batch(monkeypatch: pytest.MonkeyPatch) -> 
         return honest(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Session, "forward", forward)
-    cases = ragged_cases(3, (8, 2, 2, 0), scrambled=False, width=10)
+    cases = ragged_cases(3, (6, 3, 6, 2), scrambled=False, width=10)
     cases.run(torch.arange(4), Uniforms(range(4)), MODEL, options("sequential"))
-    assert sizes == [4, 4, 1, 1, 1, 1, 1, 1]
+    # One of four is not half; two are.
+    assert sizes == [4, 4, 4, 2, 2, 2]
+
+
+def test_a_drafter_is_not_shown_what_stood_at_the_targets() -> None:
+    seen: list[Tensor] = []
+
+    class Spy(StubbornDrafter):
+        def propose(self, tokens: Tensor, order: Order, num_decoded: Tensor, *others: object) -> Drafts:
+            step = torch.arange(order.num_steps)
+            seen.append(tokens[(step >= num_decoded[:, None]) & (step < order.length[:, None])])
+            return super().propose(tokens, order, num_decoded, *others)  # type: ignore[arg-type]
+
+    cases = ragged_cases(3, (5, 5), scrambled=True, width=8)
+    hidden = Cases(torch.full_like(cases.tokens, 2), cases.order, cases.forbidden, 3)
+    hidden.run(torch.arange(2), Uniforms([1, 2]), MODEL, DecodeOptions(drafter=Spy(3), draft_length=2))
+    assert not seen[0].any()
