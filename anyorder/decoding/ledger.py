@@ -43,10 +43,6 @@ class Ledger:
         """Enter (A,) tokens proposed by a drafter that is not the model."""
         self._counters.draft_nfe[rows] += drafted
 
-    def count_scoring(self, scored: Tensor) -> None:
-        """Enter a pass spent on log-densities, for the (B,) sequences it scored."""
-        self._counters.score_nfe.add_(scored)
-
     def enter(self, done: Round) -> None:
         """Enter a finished round."""
         num_new = done.num_kept + done.has_final
@@ -64,18 +60,13 @@ class Ledger:
         self._log_probs[rows] = log_probs
         self._rounds[rows] = rounds
 
-    def close(self, method: Method, log_probs: Tensor | None = None) -> Generation:
-        """The finished batch, with (B, L) log-densities from elsewhere if the loop had none."""
+    def close(self, method: Method) -> Generation:
+        """The finished batch."""
         return Generation(
             tokens=self._tokens,
-            log_probs=self._log_probs if log_probs is None else log_probs,
+            log_probs=self._log_probs,
             rounds=self._rounds,
             method=method,
             counters=self._counters,
             history=tuple(self._history),
         )
-
-    @property
-    def tokens(self) -> Tensor:
-        """(B, L) the tokens stored so far."""
-        return self._tokens
