@@ -6,13 +6,12 @@ import inspect
 import io
 import shutil
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sentencepiece
-import torch
 import transformers
+from formats import FORMATS, write_safetensors
 from xlnet_reference import random_reference
 
 from anyorder.codec import train_vocabulary
@@ -51,32 +50,6 @@ def xlnet_tokenizer_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reference() -> transformers.XLNetLMHeadModel:
     """Hugging Face's model with random weights, segment tensors and biases included."""
     return random_reference(**SHAPE, seed=5)
-
-
-def write_safetensors(model: transformers.XLNetLMHeadModel, directory: Path) -> None:
-    model.save_pretrained(directory)
-    assert (directory / "model.safetensors").is_file()
-
-
-def write_shards(model: transformers.XLNetLMHeadModel, directory: Path) -> None:
-    model.save_pretrained(directory, max_shard_size="40KB")
-    assert len(list(directory.glob("model-*.safetensors"))) > 1
-    assert (directory / "model.safetensors.index.json").is_file()
-
-
-def write_pickle(model: transformers.XLNetLMHeadModel, directory: Path) -> None:
-    model.config.save_pretrained(directory)
-    torch.save(model.state_dict(), directory / "pytorch_model.bin")
-
-
-def write_old_pickle(model: transformers.XLNetLMHeadModel, directory: Path) -> None:
-    """As PyTorch wrote before 1.6, when XLNet was published."""
-    model.config.save_pretrained(directory)
-    torch.save(model.state_dict(), directory / "pytorch_model.bin", _use_new_zipfile_serialization=False)
-
-
-FORMATS = [write_safetensors, write_shards, write_pickle, write_old_pickle]
-Write = Callable[[transformers.XLNetLMHeadModel, Path], None]
 
 
 @pytest.fixture(params=FORMATS, ids=lambda write: write.__name__)

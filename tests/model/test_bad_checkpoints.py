@@ -5,23 +5,17 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
-import socket
-import threading
-import time
-import traceback
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import pytest
 import torch
-from conftest import write_old_pickle, write_pickle, write_shards
+from errors import assert_said_by_the_library
+from formats import write_old_pickle, write_pickle, write_shards
 from safetensors.torch import load_file, save_file
 
 import anyorder
-from anyorder.model import hub
 
 OWN = "anyorder-sentencepiece"
 Damage = Callable[[Path], object]
@@ -139,13 +133,6 @@ BAD: dict[str, tuple[Damage, str]] = {
 }
 
 
-def assert_said_by_the_library(error: BaseException) -> None:
-    """Raised here, in one sentence, with nothing of torch's chained to it."""
-    raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-    assert raised_in.is_relative_to(Path(anyorder.__file__).parent), f"the error comes from {raised_in}"
-    assert "\n" not in str(error)
-
-
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_checkpoint_is_a_value_error_that_says_what_is_wrong(case: str, checkpoint: Path) -> None:
     damage, message = BAD[case]
@@ -239,160 +226,3 @@ def test_other_formats_of_weights_are_checked_as_well(
         anyorder.load(tmp_path, codec=OWN)
     assert_said_by_the_library(caught.value)
     assert "code ran" not in capsys.readouterr().out
-
-
-CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"device": "nonsense"}, ValueError, "device must be one this torch has, such as 'cpu'; got 'nonsense'"),
-        ({"device": "meta"}, ValueError, "device must be one this torch has, such as 'cpu'; got 'meta'"),
-        pytest.param({"device": "cuda"}, ValueError, "device must be one this torch has.*got 'cuda'", marks=CUDA),
-        ({"device": "cuda:99"}, ValueError, "device must be one this torch has.*got 'cuda:99'"),
-        ({"device": ["cpu"]}, TypeError, "device must be a string or a torch.device, got list"),
-        ({"device": 0}, TypeError, "device must be a string or a torch.device, got int"),
-        ({"dtype": "float8"}, ValueError, "dtype must be one of float32, bfloat16, float16, float64, got 'float8'"),
-        ({"dtype": torch.int8}, ValueError, "dtype must be one of float32, .*, got torch.int8"),
-        ({"dtype": 32}, ValueError, "dtype must be one of float32, .*, got 32"),
-        ({"weights": "int8"}, ValueError, "weights must be one of 'plain', 'packed', 'float16', .*got 'int8'"),
-        ({"weights": 8}, ValueError, "weights must be one of .*got 8"),
-        (
-            {"weights": "float16", "dtype": "bfloat16"},
-            ValueError,
-            "weights='float16' needs the CPU and float32, got cpu and torch.bfloat16",
-        ),
-        ({"codec": "morse"}, ValueError, "unknown codec 'morse': use one of 'anyorder-sentencepiece'"),
-        ({"codec": 5}, TypeError, "codec must be a codec or the name of one, got int"),
-        ({"tokenizer": 5}, TypeError, "tokenizer must be a string or a path, got int"),
-        ({"tokenizer": "/no/such/file"}, ValueError, "/no/such/file is neither a file, a directory nor a Hub id"),
-        ({"revision": 3}, TypeError, "revision must be a string, got int"),
-    ],
-)
-def test_a_bad_argument_of_load_says_what_is_allowed_and_what_was_got(
-    options: dict[str, Any], error: type[Exception], message: str, checkpoint: Path
-) -> None:
-    with pytest.raises(error, match=message) as caught:
-        anyorder.load(checkpoint, **{"codec": OWN, **options})
-    assert type(caught.value) is error
-    assert_said_by_the_library(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "error", "message"),
-    [
-        ("no-such-model", ValueError, r"unknown model 'no-such-model' \(bundled: .*mini-code.*Hub id 'owner/name'\)"),
-        ("/no/such/place", ValueError, "unknown model '/no/such/place'"),
-        ("./no/such", ValueError, "unknown model"),
-        ("a/b/c", ValueError, "unknown model 'a/b/c'"),
-        ("", ValueError, "has no config.json|unknown model"),
-        ("x" * 5000, ValueError, "cannot look for a checkpoint at 'xxx"),
-        ("null\0byte", ValueError, "unknown model"),
-        (__file__, ValueError, "is a file; a checkpoint is a directory with config.json and weights"),
-        (Path(__file__).parent, ValueError, "has no config.json: is it a checkpoint directory"),
-        (5, TypeError, "the model's name must be a string or a path, got int"),
-        (b"mini-code", TypeError, "the model's name must be a string or a path, got bytes"),
-    ],
-)
-def test_a_name_that_is_no_model_says_which_there_are(name: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message) as caught:
-        anyorder.load(name)
-    assert_said_by_the_library(caught.value)
-
-
-@pytest.fixture
-def hub_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Moves the Hub to a local port, with an empty cache."""
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-
-    def move(port: int) -> None:
-        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{port}")
-
-    return move
-
-
-@pytest.fixture
-def silent_port() -> Iterator[int]:
-    """A server that takes connections and never answers, as a network that drops packets seems to."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-class Refusal(BaseHTTPRequestHandler):
-    """Answers that there is no such repository."""
-
-    def do_GET(self) -> None:
-        self.send_response(404)
-        self.send_header("X-Error-Code", "RepoNotFound")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *arguments: object) -> None:
-        """Keep quiet."""
-
-
-def test_a_hub_that_nobody_listens_at_is_an_error_at_once(hub_at: Callable[[int], None]) -> None:
-    hub_at(9)
-    began = time.monotonic()
-    with pytest.raises(
-        ValueError, match=r"cannot get 'owner/name' \(revision main\) from the Hub: .*refused"
-    ) as caught:
-        anyorder.load("owner/name")
-    assert time.monotonic() - began < 10
-    assert_said_by_the_library(caught.value)
-
-
-def test_a_hub_that_does_not_answer_is_waited_for_no_longer_than_said(
-    hub_at: Callable[[int], None], silent_port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Hugging Face's client alone waits for ever here."""
-    hub_at(silent_port)
-    monkeypatch.setattr(hub, "PATIENCE", 0.3)
-    began = time.monotonic()
-    with pytest.raises(
-        ValueError, match=r"cannot get 'owner/name' \(revision v2\) from the Hub: .*timed out"
-    ) as caught:
-        anyorder.load("owner/name", revision="v2")
-    assert time.monotonic() - began < 10
-    assert_said_by_the_library(caught.value)
-
-
-def test_what_the_hub_refuses_is_passed_on_in_one_sentence(hub_at: Callable[[int], None]) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusal) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        hub_at(server.server_port)
-        with pytest.raises(ValueError, match=r"cannot get 'owner/name' .* from the Hub: .*404.*\(bundled: ") as caught:
-            anyorder.load("owner/name")
-        server.shutdown()
-    assert_said_by_the_library(caught.value)
-
-
-def test_a_checkpoint_fetched_before_loads_without_a_network(
-    hub_at: Callable[[int], None], checkpoint: Path, tmp_path: Path
-) -> None:
-    hub_at(9)
-    repository = tmp_path / "cache" / "models--owner--name"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs" / "v1").write_text("0" * 40)
-    shutil.copytree(checkpoint, repository / "snapshots" / ("0" * 40))
-    assert anyorder.load("owner/name", revision="v1", codec=OWN).name == "owner/name"
-    with pytest.raises(ValueError, match=r"cannot get 'owner/name' \(revision v2\)"):
-        anyorder.load("owner/name", revision="v2", codec=OWN)
-
-
-def test_a_name_the_hub_does_not_take_is_an_error_that_says_so(hub_at: Callable[[int], None]) -> None:
-    hub_at(9)
-    with pytest.raises(ValueError, match=r"cannot get 'ow ner/na me' .*alphanumeric") as caught:
-        anyorder.load("ow ner/na me")
-    assert_said_by_the_library(caught.value)
-
-
-def test_bundled_models_are_those_with_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "PRETRAINED", tmp_path)
-    for name in ("b", "a"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.json").touch()
-    (tmp_path / "unfinished").mkdir()
-    assert hub.bundled() == ["a", "b"]
-    assert hub.find("a", None) == tmp_path / "a"
