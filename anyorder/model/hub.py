@@ -77,7 +77,7 @@ def load(
         dtype: float32 when omitted; bfloat16, float16 and float64 work too.
         weights: how linear layers are held. ``"lossless"``, when omitted on a CPU in float32: the fastest layout that
             keeps the stored weights. ``"packed"``: fast few-row passes, no gradients. ``"float16"``: half the bytes,
-            faster still, but float32 weights are rounded and log-probabilities move by about 1e-3. ``"plain"``: trainable.
+            faster still, but float32 weights are rounded and logits move by about 1e-3. ``"plain"``: trainable.
         codec: a codec or its name, when the checkpoint does not say or says the wrong one.
         tokenizer: a file, directory or Hub id to take the tokenizer from instead of the checkpoint.
 

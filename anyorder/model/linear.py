@@ -7,7 +7,7 @@ floor (measured at the XLNet-base shape: 29 ms of linears for 1 row where memory
   row's result does not depend on what other rows hold. How many there are moves it by rounding alone: kernels for one
   row and for many differ in the last bits (4e-6 at most here).
 - ``"float16"``: FBGEMM's half-precision weights with float32 activations; half the bytes and the least overhead, so the
-  fastest at every size. Rounds float32 weights (moves log-probabilities by about 1e-3); bfloat16 ones fit, see ``"lossless"``.
+  fastest at every size. Rounds float32 weights (moves logits by about 1e-3); bfloat16 ones fit, see ``"lossless"``.
 - ``"lossless"``: the fastest layout that keeps the stored weights: ``"float16"`` where they fit, else ``"packed"``.
 
 Dynamic int8 is deliberately absent: it quantises activations per tensor, so a row's logits would depend on its
