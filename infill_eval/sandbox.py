@@ -30,7 +30,7 @@ Status = Literal["passed", "failed", "error", "timeout", "crashed"]
 """Every end a program can come to; only the first is a pass."""
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
-_CHILD = "import sys; sys.path.insert(0, {package!r}); from infill_eval.jail.judge import main; main()"
+_CHILD = "import sys; sys.path.insert(0, {package!r}); from infill_eval.jail.judge import main; del sys.path[0]; main()"
 _GRACE_SECONDS = 10.0
 _FIRST_USER, _NUM_USERS = 61184, 2048  # the range systemd keeps for users that exist only while a process runs
 
@@ -198,7 +198,6 @@ def _execute(program: Program, limits: Limits, isolation: Isolation, python: str
         header = {
             "isolation": isolation,
             "root": scratch,
-            "package": _PACKAGE,
             "worker_user": user if os.geteuid() == 0 else os.geteuid(),
             "judge_user": user + 1 if os.geteuid() == 0 else os.geteuid(),
             "limits": vars(limits),

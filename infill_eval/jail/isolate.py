@@ -20,9 +20,6 @@ _DEVICES = ("null", "zero", "urandom")
 _WORK = "/sandbox"
 """Where a program works: a name that no shown directory has, unlike ``/tmp``, below which an environment may lie."""
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-"""The directory this package is imported from: a checkout or an environment, nothing a program needs to see."""
-
 
 def enter_namespaces(root: str, owner: int, max_bytes: int) -> None:
     """Leave every namespace of the host and see only libraries; new processes get a pid namespace of their own.
@@ -62,7 +59,7 @@ def enter_namespaces(root: str, owner: int, max_bytes: int) -> None:
 
 def _shown() -> list[str]:
     """Directories the program may read: the shared libraries and the standard library, outermost first."""
-    standard = [os.path.dirname(path) for path in sys.path if os.path.isdir(path) and path != _PACKAGE]
+    standard = [os.path.dirname(path) for path in sys.path if os.path.isdir(path)]
     wanted = {os.path.realpath(path) for path in (*_LIBRARIES, *standard) if os.path.isdir(path)}
     links = {path for path in _LIBRARIES if os.path.islink(path)}
     inner = {path for path in wanted if any(path.startswith(other + "/") for other in wanted)}

@@ -61,7 +61,6 @@ def start(header: Mapping[str, Any], requests: int, answers: int) -> None:
         linux.forbid_inspection()
         if seccomp.supported():
             seccomp.install()
-    sys.path[:] = [path for path in sys.path if path != header["package"]]
     for name in [name for name in sys.modules if name.split(".")[0] == "infill_eval"]:
         del sys.modules[name]
     os.environ.clear()
