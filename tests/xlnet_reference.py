@@ -12,7 +12,7 @@ import transformers
 from torch import Tensor, nn
 
 from anyorder.model.config import XLNetConfig
-from anyorder.model.convert import fill_module, layer_sources, outer_sources
+from anyorder.model.convert import build
 from anyorder.model.xlnet import XLNet
 
 
@@ -58,15 +58,7 @@ def ours(model: transformers.XLNetLMHeadModel) -> XLNet:
     """The engine with the weights of ``model``, converted as a checkpoint is."""
     config = XLNetConfig.from_dict({**model.config.to_dict(), "model_type": "xlnet"})
     tensors = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-    with torch.device("meta"):
-        network = XLNet(config)
-    like = tensors["transformer.mask_emb"]
-    fill_module(network, outer_sources(config), tensors.__getitem__, like)
-    if config.tie_word_embeddings:
-        network.head.weight = network.embedding
-    for depth in range(config.n_layer):
-        fill_module(network.layer(depth), layer_sources(config, depth), tensors.__getitem__, like)
-    return network.eval()
+    return build(config, tensors.__getitem__, tensors["transformer.mask_emb"], "plain")
 
 
 def reference_logits(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from anyorder.model.config import XLNetConfig
+from anyorder.model.linear import Packing
 from anyorder.model.xlnet import Layer, XLNet
 
 EMBEDDING = "transformer.word_embedding.weight"
@@ -101,6 +102,30 @@ def fill_module(module: nn.Module, sources: Mapping[str, Source], read: Callable
             setattr(owner, attribute, value)
         else:
             setattr(owner, attribute, nn.Parameter(value))
+
+
+def build(config: XLNetConfig, read: Callable[[str], Tensor], like: Tensor, packing: Packing) -> XLNet:
+    """A network in evaluation mode, built without memory, then filled and packed layer by layer.
+
+    Args:
+        config: the shape.
+        read: see ``fill_module``.
+        like: device and dtype wanted.
+        packing: how linear layers hold their weights.
+
+    Raises:
+        ValueError: if a tensor is missing or has another shape than the config says.
+    """
+    with torch.device("meta"):
+        network = XLNet(config)
+    fill_module(network, outer_sources(config), read, like)
+    if config.tie_word_embeddings:
+        network.head.weight = network.embedding
+    for depth in range(config.n_layer):
+        layer = network.layer(depth)
+        fill_module(layer, layer_sources(config, depth), read, like)
+        layer.pack(packing)
+    return network.pack(packing).eval()
 
 
 def export(network: XLNet) -> Iterator[tuple[str, Tensor]]:

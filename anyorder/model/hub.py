@@ -20,7 +20,7 @@ from torch import Tensor
 
 from anyorder.codec import Codec, load_codec
 from anyorder.model.config import AnyOrderConfig, XLNetConfig
-from anyorder.model.convert import export, fill_module, layer_sources, outer_sources
+from anyorder.model.convert import build, export
 from anyorder.model.linear import Packing
 from anyorder.model.loaded import Model
 from anyorder.model.request import Request
@@ -198,19 +198,10 @@ def _tokenizer_file(directory: Path, tokenizer: str) -> Path:
 
 
 def _read_network(directory: Path, config: XLNetConfig, like: Tensor, packing: Packing) -> XLNet:
-    """Build the network without memory and fill and pack it layer by layer."""
-    with torch.device("meta"):
-        network = XLNet(config)
+    """The network with a checkpoint's weights."""
     # Weights made under a caller's inference mode could never be trained, and a model is loaded once for all callers.
     with torch.inference_mode(False), open_weights(directory) as read:
-        fill_module(network, outer_sources(config), read, like)
-        if config.tie_word_embeddings:
-            network.head.weight = network.embedding
-        for depth in range(config.n_layer):
-            layer = network.layer(depth)
-            fill_module(layer, layer_sources(config, depth), read, like)
-            layer.pack(packing)
-        return network.pack(packing).eval()
+        return build(config, read, like, packing)
 
 
 def save(model: Model, directory: Path, *, dtype: torch.dtype | None = None) -> None:
