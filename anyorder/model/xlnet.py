@@ -47,10 +47,14 @@ class Layer(nn.Module):
 
     def forward(self, rows: Tensor, key: Tensor, value: Tensor, table: Tensor, seen: Geometry) -> Tensor:
         """(B, R, E) -> (B, R, E), given the keys and values (B, S, H, D) the rows may see."""
-        rows = self.attention_norm(rows + self._drop(self.attention(rows, key, value, table, seen)))
+        rows = self.attention_norm(
+            rows + F.dropout(self.attention(rows, key, value, table, seen), self.dropout, self.training)
+        )
         inner = self.expand(rows)
         inner = F.relu(inner) if self.activation == "relu" else F.gelu(inner, approximate=self._approximate)
-        out: Tensor = self.feed_forward_norm(rows + self._drop(self.contract(self._drop(inner))))
+        out: Tensor = self.feed_forward_norm(
+            rows + F.dropout(self.contract(F.dropout(inner, self.dropout, self.training)), self.dropout, self.training)
+        )
         return out
 
     def pack(self, packing: Packing) -> None:
@@ -62,9 +66,6 @@ class Layer(nn.Module):
     @property
     def _approximate(self) -> str:
         return "tanh" if self.activation == "gelu_new" else "none"
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, training=True) if self.training and self.dropout else x
 
 
 class XLNet(nn.Module):
@@ -155,8 +156,14 @@ class XLNet(nn.Module):
         seen = geometry(rows, row_positions, slot_steps, slot_positions, num_steps)
         content = F.embedding(_at(tokens, encode.steps), self.embedding)
         queries = self.mask_embedding.expand(*query.steps.shape, -1)
-        answers = self._layers(self._drop(torch.cat([content, queries], 1)), encode.steps, cache, seen, num_steps)
-        return self.head(self._drop(answers))  # type: ignore[no-any-return]
+        answers = self._layers(
+            F.dropout(torch.cat([content, queries], 1), self.config.dropout, self.training),
+            encode.steps,
+            cache,
+            seen,
+            num_steps,
+        )
+        return self.head(F.dropout(answers, self.config.dropout, self.training))  # type: ignore[no-any-return]
 
     def _layers(
         self, hidden: Tensor, steps: Tensor, cache: KeyValueCache | None, seen: Geometry, num_steps: int
@@ -202,9 +209,6 @@ class XLNet(nn.Module):
         surplus = self._tables.num_steps - num_steps
         # Any column at index 2 num_steps - 1 serves as the spare one: no distance among num_steps positions reaches it.
         return [table[..., surplus : surplus + 2 * num_steps] for table in self._tables.tables]
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.config.dropout, training=True) if self.training and self.config.dropout else x
 
 
 def _version(weight: Tensor) -> int:
