@@ -18,6 +18,7 @@ import torch
 
 import anyorder
 from anyorder.codec import SentencePieceCodec
+from anyorder.forbidden import Forbidden
 from anyorder.model.config import AnyOrderConfig, XLNetConfig
 from anyorder.model.loaded import Model
 from anyorder.model.xlnet import XLNet
@@ -139,7 +140,9 @@ def main() -> None:
     model = replace(draft, settings=settings)
 
     logs = [last_entry(run) for run in (*args.earlier, args.run)]
-    scores = validate(network, codec, load_texts(held_out=True), torch.tensor(codec.forbidden_ids))
+    scores = validate(
+        network, codec, load_texts(held_out=True), Forbidden.of(codec.vocab_size, ids=codec.forbidden_ids)
+    )
     densities = "\n".join(
         f"| {float(rate):.0%} | {scores[f'nats@{rate}']:.2f} | {scores[f'draft@{rate}']:.2f} |"
         for rate in ("0.15", "0.5", "0.95")

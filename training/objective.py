@@ -12,15 +12,16 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from anyorder.forbidden import Forbidden
+from anyorder.likelihood import query_log_probs, target_steps
 from anyorder.model.contract import AnySubsetModel
 from anyorder.order import Order
-from anyorder.visibility import concat, content_rows, draft_rows, verify_rows
+from anyorder.visibility import concat, draft_rows, verify_rows
 
 
 class Loss(NamedTuple):
-    """Mean negative log-likelihoods in nats a token; ``draft`` is NaN where no draft row was asked."""
+    """Mean negative log-likelihoods in nats a token; ``draft`` is zero where no draft row was asked."""
 
     verify: Tensor
     draft: Tensor
@@ -31,7 +32,7 @@ def objective(
     tokens: Tensor,
     order: Order,
     *,
-    forbidden: Tensor,
+    forbidden: Forbidden,
     max_lag: int = 0,
     draft_share: float = 1.0,
     generator: torch.Generator | None = None,
@@ -42,17 +43,14 @@ def objective(
         model: the network.
         tokens: (B, L) int64 in position space.
         order: which tokens are prompt and in which order the targets are decided.
-        forbidden: (F,) int64, ids that get no mass (they must not be targets).
+        forbidden: ids that get no mass (they must not be targets).
         max_lag: the largest lag of a draft row; 0 asks none.
         draft_share: share of the targets that get a draft row, drawn at random (a compute dial).
         generator: draws lags and which targets get a draft row.
     """
     width = order.num_steps
     by_step = order.to_steps(tokens)
-    # Content rows stand in position order: the gather of distances is then close to a sequential read.
-    encode = content_rows(order, torch.where(order.rank < order.length[:, None], order.rank, width))
-    steps = order.num_prompt[:, None] + torch.arange(int(order.num_targets.max()), device=tokens.device)
-    steps = torch.where(steps < order.length[:, None], steps, width)
+    steps = target_steps(order)
     query = verify_rows(steps)
     if max_lag:
         count = max(round(draft_share * steps.shape[1]), 1)
@@ -64,14 +62,11 @@ def objective(
         query = concat(query, draft_rows(drafted, torch.maximum(drafted - lag, order.num_prompt[:, None])))
     real = query.steps < width
     query = query._replace(num_visible=torch.where(real, query.num_visible, 0))
-    logits = model.forward(by_step, order.sigma, None, encode=encode, query=query)
-    wanted = by_step.gather(1, query.steps.clamp(max=width - 1))
-    logits = logits.float().index_fill_(2, forbidden, float("-inf"))
-    losses = F.cross_entropy(
-        logits.flatten(0, 1), wanted.masked_fill(~real, -100).flatten(), reduction="none", ignore_index=-100
-    ).view(real.shape)
+    losses = -query_log_probs(model, by_step, order, query=query, forbidden=forbidden).where(real, 0.0)
     split = steps.shape[1]
-    return Loss(
-        losses[:, :split].sum() / real[:, :split].sum(),
-        losses[:, split:].sum() / real[:, split:].sum(),
-    )
+    return Loss(_mean(losses[:, :split], real[:, :split]), _mean(losses[:, split:], real[:, split:]))
+
+
+def _mean(losses: Tensor, real: Tensor) -> Tensor:
+    """The mean over the rows that take part, zero (with a zero gradient) if none does."""
+    return losses.sum() / real.sum().clamp(min=1)

@@ -18,15 +18,17 @@ import random
 import shutil
 import time
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from anyorder.codec import SentencePieceCodec, train_vocabulary
+from anyorder.forbidden import Forbidden
 from anyorder.model.config import XLNetConfig
 from anyorder.model.xlnet import XLNet
-from anyorder.order import Order, arrange
+from anyorder.order import Order, OrderName, arrange
 from training.blanks import Example, scattered, spans, suffix
 from training.corpus import draw_window, load_texts
 from training.objective import objective
@@ -62,11 +64,8 @@ class Sampler:
             for _ in range(count)
         ]
         tokens, order = collate(examples, length)
-        name = self.draw.choices(("ascending", "spread", "random"), (0.85, 0.1, 0.05))[0]
-        if name != "ascending":
-            sizes = order.num_targets.tolist()
-            order = order.rearranged([arrange(size, name, self.generator) for size in sizes])
-        return tokens, order
+        name = self.draw.choices(get_args(OrderName), (0.85, 0.05, 0.1))[0]
+        return tokens, order.rearranged([arrange(size, name, self.generator) for size in order.num_targets.tolist()])
 
 
 def collate(examples: list[Example], length: int) -> tuple[Tensor, Order]:
@@ -84,7 +83,7 @@ def collate(examples: list[Example], length: int) -> tuple[Tensor, Order]:
 
 
 @torch.no_grad()
-def validate(model: XLNet, codec: SentencePieceCodec, texts: list[str], forbidden: Tensor) -> dict[str, float]:
+def validate(model: XLNet, codec: SentencePieceCodec, texts: list[str], forbidden: Forbidden) -> dict[str, float]:
     """Held-out nats a token at three masking rates, and for drafts at lags 1 to 7, on the same 48 windows each time."""
     model.eval()
     result = {}
@@ -118,27 +117,14 @@ def learning_rate(progress: float, step: int, peak: float) -> float:
     )
 
 
-def main() -> None:
-    """Train, log, save; see the module's docstring."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=75, help="processor minutes to train for")
-    parser.add_argument("--out", type=Path, default=Path("runs/mini-code"), help="where weights and log go")
-    parser.add_argument("--peak", type=float, default=1e-3, help="highest learning rate")
-    parser.add_argument("--width", type=int, default=192)
-    parser.add_argument("--layers", type=int, default=5)
-    parser.add_argument("--heads", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--start", type=Path, default=None, help="a finished run to go on from, with a fresh optimiser")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    args.out.mkdir(parents=True, exist_ok=True)
-
-    train, held_out = load_texts(held_out=False), load_texts(held_out=True)
+def prepare(args: argparse.Namespace, train: list[str]) -> tuple[XLNet, SentencePieceCodec]:
+    """A fresh vocabulary and network, or those of the run that ``--start`` names."""
+    vocabulary = args.out / "tokenizer.model"
     if args.start is None:
-        train_vocabulary(train, args.out / "tokenizer.model", vocab_size=4096)
+        train_vocabulary(train, vocabulary, vocab_size=4096)
     else:
-        shutil.copy(args.start / "tokenizer.model", args.out)
-    codec = SentencePieceCodec.from_file(args.out / "tokenizer.model")
+        shutil.copy(args.start / vocabulary.name, vocabulary)
+    codec = SentencePieceCodec.from_file(vocabulary)
     config = XLNetConfig(
         vocab_size=codec.vocab_size,
         d_model=args.width,
@@ -150,16 +136,65 @@ def main() -> None:
     model = XLNet(config).initialise(torch.Generator().manual_seed(args.seed)).train()
     if args.start is not None:
         model.load_state_dict(torch.load(args.start / "weights.pt", weights_only=True))
-    forbidden = torch.tensor(codec.forbidden_ids)
-    decay = [p for p in model.parameters() if p.dim() > 1]
-    rest = [p for p in model.parameters() if p.dim() <= 1]
-    optimiser = torch.optim.AdamW(
-        [{"params": decay, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}],
-        lr=args.peak,
-        betas=(0.9, 0.98),
-        fused=True,
+    return model, codec
+
+
+def make_optimiser(model: XLNet) -> torch.optim.AdamW:
+    """AdamW that decays matrices and leaves biases and norms alone; the learning rate is set at every step."""
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
+    rest = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
+    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
+
+
+def train_step(model: XLNet, optimiser: torch.optim.AdamW, sampler: Sampler, forbidden: Forbidden) -> tuple[float, int]:
+    """One step on one batch: the joint loss in nats a token, and the number of tokens read."""
+    tokens, order = sampler.batch()
+    loss = objective(
+        model,
+        tokens,
+        order,
+        forbidden=forbidden,
+        max_lag=MAX_LAG,
+        draft_share=DRAFT_SHARE,
+        generator=sampler.generator,
     )
-    sampler = Sampler(train, codec, seed=args.seed)
+    (loss.verify + DRAFT_WEIGHT * loss.draft).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimiser.step()
+    optimiser.zero_grad()
+    return float(loss.verify.detach()), int(order.length.sum())
+
+
+def save_weights(model: XLNet, directory: Path) -> None:
+    """Write ``weights.pt`` so that a kill leaves the last complete one."""
+    torch.save(model.state_dict(), directory / "weights.tmp")
+    (directory / "weights.tmp").rename(directory / "weights.pt")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The flags."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=75, help="processor minutes to train for")
+    parser.add_argument("--out", type=Path, default=Path("runs/mini-code"), help="where weights and log go")
+    parser.add_argument("--peak", type=float, default=1e-3, help="highest learning rate")
+    parser.add_argument("--width", type=int, default=192)
+    parser.add_argument("--layers", type=int, default=5)
+    parser.add_argument("--heads", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=Path, default=None, help="a finished run to go on from, with a fresh optimiser")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Train, log, save; see the module's docstring."""
+    args = parse_arguments()
+    torch.set_num_threads(1)
+    args.out.mkdir(parents=True, exist_ok=True)
+    train, held_out = load_texts(held_out=False), load_texts(held_out=True)
+    model, codec = prepare(args, train)
+    forbidden = Forbidden.of(codec.vocab_size, ids=codec.forbidden_ids)
+    optimiser, sampler = make_optimiser(model), Sampler(train, codec, seed=args.seed)
     start, step, tokens_seen, next_report = time.process_time(), 0, 0, 0.0
     average = float("nan")
     bar = tqdm(total=round(args.minutes * 60), unit="s", desc="mini-code", mininterval=1)
@@ -172,39 +207,20 @@ def main() -> None:
                 scores = validate(model, codec, held_out, forbidden)
                 if step == 0:
                     log.writerow(["step", "tokens", "minutes", "train", *scores])
-                log.writerow(
-                    [step, tokens_seen, f"{elapsed / 60:.1f}", f"{average:.3f}", *(f"{v:.3f}" for v in scores.values())]
-                )
+                row = [f"{elapsed / 60:.1f}", *(f"{value:.3f}" for value in (average, *scores.values()))]
+                log.writerow([step, tokens_seen, *row])
                 file.flush()
-                torch.save(model.state_dict(), args.out / "weights.tmp")
-                (args.out / "weights.tmp").rename(args.out / "weights.pt")
+                save_weights(model, args.out)
                 next_report += 300
                 if progress >= 1:
                     break
-            tokens, order = sampler.batch()
-            loss = objective(
-                model,
-                tokens,
-                order,
-                forbidden=forbidden,
-                max_lag=MAX_LAG,
-                draft_share=DRAFT_SHARE,
-                generator=sampler.generator,
-            )
-            draft = torch.nan_to_num(loss.draft)
-            (loss.verify + DRAFT_WEIGHT * draft).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate(progress, step, args.peak)
-            optimiser.step()
-            optimiser.zero_grad()
-            value = float(loss.verify.detach())
+            value, read = train_step(model, optimiser, sampler, forbidden)
             average = value if math.isnan(average) else 0.98 * average + 0.02 * value
-            step, tokens_seen = step + 1, tokens_seen + int(order.length.sum())
-            bar.n = min(round(time.process_time() - start), bar.total)
-            bar.set_postfix(
-                step=step, loss=f"{average:.3f}", tokens_per_s=f"{tokens_seen / (time.process_time() - start):.0f}"
-            )
+            step, tokens_seen = step + 1, tokens_seen + read
+            bar.n = min(round(elapsed), bar.total)
+            bar.set_postfix(step=step, loss=f"{average:.3f}", tokens_per_s=f"{tokens_seen / max(elapsed, 1e-9):.0f}")
 
 
 if __name__ == "__main__":

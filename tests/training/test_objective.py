@@ -1,0 +1,91 @@
+"""The training loss is the density that the library reports, and its draft rows see what drafting will see."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from anyorder.forbidden import Forbidden
+from anyorder.likelihood import joint_log_prob
+from anyorder.model.config import XLNetConfig
+from anyorder.model.xlnet import XLNet
+from anyorder.order import Order
+from anyorder.visibility import Rows, content_rows
+from training.objective import objective
+
+VOCABULARY, FORBIDDEN = 11, Forbidden.of(11, ids=(0, 2))
+
+
+@pytest.fixture
+def model() -> XLNet:
+    config = XLNetConfig(
+        vocab_size=VOCABULARY, d_model=16, n_layer=2, n_head=2, d_inner=32, dropout=0.0, initializer_range=0.5
+    )
+    return XLNet(config).initialise(torch.Generator().manual_seed(0)).double()
+
+
+def batch() -> tuple[torch.Tensor, Order]:
+    """Three ragged rows with 1, 4 and 9 targets; padding is a forbidden id."""
+    lengths = torch.tensor([5, 9, 10])
+    is_target = torch.tensor([[0, 0, 0, 1, 0, 0, 0, 0, 0, 0], [1, 0, 1, 1, 0, 0, 1, 0, 0, 0], [0, *[1] * 9]]).bool()
+    tokens = torch.randint(3, VOCABULARY, (3, 10), generator=torch.Generator().manual_seed(1))
+    tokens = tokens.masked_fill(torch.arange(10) >= lengths[:, None], 0)
+    return tokens, Order.from_targets(is_target, lengths)
+
+
+def test_the_loss_is_the_mean_of_the_density_over_all_targets(model: XLNet) -> None:
+    tokens, order = batch()
+    density = joint_log_prob(model, order.to_steps(tokens), order, forbidden=FORBIDDEN)
+    loss = objective(model, tokens, order, forbidden=FORBIDDEN)
+    assert loss.verify.item() == pytest.approx(-density.sum().item() / 14, abs=1e-12)
+
+
+def test_a_draft_row_at_lag_1_does_not_see_the_step_before_its_own(model: XLNet) -> None:
+    tokens, order = batch()
+    by_step = order.to_steps(tokens)
+    terms = []
+    for row in range(3):
+        start, stop = int(order.num_prompt[row]), int(order.length[row])
+        for step in range(start + 1, stop):  # the first target's draft row would be its verify row
+            seen = torch.tensor([[step - 1]])  # lag 1
+            one = order.select(torch.tensor([row]))
+            logits = model(
+                by_step[row : row + 1],
+                one.sigma,
+                None,
+                encode=content_rows(one, torch.arange(stop)[None]),
+                query=Rows(torch.tensor([[step]]), seen),
+            )[0, 0]
+            allowed = logits.masked_fill(FORBIDDEN.ids, -torch.inf)
+            terms.append(-allowed.log_softmax(-1)[by_step[row, step]])
+    loss = objective(model, tokens, order, forbidden=FORBIDDEN, max_lag=1, generator=torch.Generator().manual_seed(0))
+    assert len(terms) == 11
+    assert loss.draft.item() == pytest.approx(torch.stack(terms).mean().item(), abs=1e-12)
+
+
+def test_a_batch_without_draft_rows_has_a_zero_draft_loss_and_finite_gradients(model: XLNet) -> None:
+    tokens, order = batch()
+    only = torch.tensor([0])  # one target: its draft row would be its verify row
+    loss = objective(model, tokens[only], order.select(only), forbidden=FORBIDDEN, max_lag=7)
+    (loss.verify + 0.5 * loss.draft).backward()
+    assert loss.draft.item() == 0
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    assert gradients
+    assert all(bool(gradient.isfinite().all()) for gradient in gradients)
+
+
+def test_a_share_of_the_targets_can_be_drafted(model: XLNet) -> None:
+    tokens, order = batch()
+    all_lags = {
+        objective(
+            model,
+            tokens,
+            order,
+            forbidden=FORBIDDEN,
+            max_lag=3,
+            draft_share=0.3,
+            generator=torch.Generator().manual_seed(seed),
+        ).draft.item()
+        for seed in range(4)
+    }
+    assert len(all_lags) == 4
