@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import io
 import textwrap
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import sentencepiece
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from xlnet_vocabulary import train_xlnet
 
 import anyorder
 from anyorder.codec import XLNetCodec
@@ -24,18 +23,8 @@ from anyorder.model.xlnet import XLNet
 
 @pytest.fixture(scope="module", params=["xlnet", "xlnet-escaped", "legacy-asarm-code"])
 def model(request: pytest.FixtureRequest) -> Model:
-    vocabulary = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["0 1 2 3 4 5 6 7 8 9 a b c d e f", *inspect.getsource(textwrap).splitlines()] * 3),
-        model_writer=vocabulary,
-        vocab_size=300,
-        character_coverage=1.0,
-        model_type="unigram",
-        control_symbols=["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"],
-        user_defined_symbols=["<eop>", ".", "(", ")", '"', "-", "–", "£", "€"],
-        minloglevel=2,
-    )
-    codec = XLNetCodec(vocabulary.getvalue(), name=request.param)
+    lines = ["0 1 2 3 4 5 6 7 8 9 a b c d e f", *inspect.getsource(textwrap).splitlines()] * 3
+    codec = XLNetCodec(train_xlnet(lines, vocab_size=300), name=request.param)
     config = XLNetConfig(
         vocab_size=codec.vocab_size, d_model=32, n_layer=1, n_head=2, d_inner=32, initializer_range=0.4
     )

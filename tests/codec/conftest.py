@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import io
 from pathlib import Path
 
 import pytest
-import sentencepiece
+from xlnet_vocabulary import train_xlnet
 
 from anyorder.codec import SentencePieceCodec, train_vocabulary
 
@@ -50,19 +49,3 @@ def codec(vocabulary_file: Path) -> SentencePieceCodec:
 @pytest.fixture(scope="session")
 def xlnet_model() -> bytes:
     return train_xlnet([*(CODE + PROSE).splitlines() * 5, *inspect.getsource(argparse).splitlines()], vocab_size=600)
-
-
-def train_xlnet(lines: list[str], vocab_size: int) -> bytes:
-    """A unigram model with the flags and symbols published with XLNet (its README), but for the size."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines),
-        model_writer=model,
-        vocab_size=vocab_size,
-        character_coverage=1.0,
-        model_type="unigram",
-        control_symbols=["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"],
-        user_defined_symbols=["<eop>", ".", "(", ")", '"', "-", "–", "£", "€"],
-        minloglevel=2,
-    )
-    return model.getvalue()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import io
 import shutil
 import textwrap
 from pathlib import Path
 
 import pytest
-import sentencepiece
 import transformers
 from formats import FORMATS, write_safetensors
 from xlnet_reference import random_reference
+from xlnet_vocabulary import train_xlnet
 
 from anyorder.codec import train_vocabulary
 
@@ -30,19 +29,9 @@ def tokenizer_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def xlnet_tokenizer_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vocabulary with the flags and symbols published with XLNet (its README), 500 ids, under its published name."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([*inspect.getsource(textwrap).splitlines(), *["0 1 2 3 4 5 6 7 8 9 a b c d e f"] * 9]),
-        model_writer=model,
-        vocab_size=500,
-        character_coverage=1.0,
-        model_type="unigram",
-        control_symbols=["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"],
-        user_defined_symbols=["<eop>", ".", "(", ")", '"', "-", "–", "£", "€"],
-        minloglevel=2,
-    )
+    lines = [*inspect.getsource(textwrap).splitlines(), *["0 1 2 3 4 5 6 7 8 9 a b c d e f"] * 9]
     path = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
-    path.write_bytes(model.getvalue())
+    path.write_bytes(train_xlnet(lines, vocab_size=500))
     return path
 
 
