@@ -2,13 +2,12 @@
 
 A forbidden id has its logit at minus infinity before the softmax, in p and in q alike (zeroing after the softmax
 without renormalising, as the published code does, biases the ratio). A forbidden *string* may be assembled from several
-tokens in
-any order, so its ban depends on context: at a step, token x is banned if the bytes of (left neighbours + x + right
-neighbours) contain the string across x, the neighbours being the run of positions directly left and right of it in the
-same blank that the row sees. That makes the ban a function of the row's prefix, and p with the ban renormalised is a
-conditional like any other: speculation stays exact for it. The bookkeeping is a string matcher (Knuth, Morris & Pratt
-1977) run from both sides, tabulated over the vocabulary once a string, so a pass costs tensor operations and no host
-loop.
+tokens in any order, so its ban depends on context: at a step, token x is banned if the bytes of (left neighbours + x +
+right neighbours) contain the string across x, the neighbours being the run of positions directly left and right of it
+in the same blank that the row sees. That makes the ban a function of the row's prefix, and p with the ban renormalised
+is a conditional like any other: speculation stays exact for it. The bookkeeping is a string matcher (Knuth, Morris &
+Pratt 1977) run from both sides, tabulated over the vocabulary once a string, so a pass costs tensor operations and no
+host loop.
 """
 
 from __future__ import annotations

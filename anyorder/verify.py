@@ -5,8 +5,7 @@ probability min(1, p(d_i) / q(d_i)); at the first rejection the token is drawn f
 q and the rest is thrown away; if all are kept, the row after them yields a bonus token of its own. Each decided token
 then follows p exactly. Nothing here knows a model: it could verify dice.
 Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", 2023, appendix A.1; Guo & Ermon
-    2025,
-algorithm 1 (which swaps the letters p and q) and theorem 2.
+2025, algorithm 1 (which swaps the letters p and q) and theorem 2.
 """
 
 from __future__ import annotations

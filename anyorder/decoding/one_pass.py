@@ -1,13 +1,11 @@
-"""One-pass ASSD: the pass that tests the drafts in hand also answers the next drafts, for every outcome the test may
-have.
+"""One-pass ASSD: the pass that tests the drafts in hand also answers the next ones, for every outcome of the test.
 
 A draft may come from any distribution as long as it is the one it was drawn from, so the next round's draft queries
-need
-not wait for the outcome of this one: if `a` of w drafts are kept and step n + a is corrected, the steps after it are
-drafted from rows that see n + a steps. Those rows exist before the test, one set an outcome, and every one of them is a
-prefix length. A pass decides one token more than it keeps drafts, so passes <= targets for every K, where the published
-round spends two. A drafter other than the model has nothing to ask in advance; its drafts are made at the head of the
-round and the same pass tests them.
+need not wait for the outcome of this one: if `a` of w drafts are kept and step n + a is corrected, the steps after it
+are drafted from rows that see n + a steps. Those rows exist before the test, one set an outcome, and every one of them
+is a prefix length. A pass decides one token more than it keeps drafts, so passes <= targets for every K, where the
+published round spends two. A drafter other than the model has nothing to ask in advance; its drafts are made at the
+head of the round and the same pass tests them.
 """
 
 from __future__ import annotations

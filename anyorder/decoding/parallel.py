@@ -1,9 +1,8 @@
 """Parallel decoding: many targets at once from their parallel conditionals, as if they were independent. Lossy.
 
 This is what a diffusion model does, and the baseline of quality against speed: the targets are decided in groups, a
-    pass a
-group, each token drawn without a look at the others of its group. Only forbidden strings are watched inside a group,
-since no fill may contain one whatever the method.
+pass a group, each token drawn without a look at the others of its group. Only forbidden strings are watched inside a
+group, since no fill may contain one whatever the method.
 """
 
 from __future__ import annotations
