@@ -1,0 +1,102 @@
+"""A trained model on disk: the base as transformers stores it, and beside it what MARS added.
+
+``mars.json`` says how it was trained, ``mars.safetensors`` holds the mask embedding and the LoRA, if there is one. A
+LoRA can be saved without its base, which it then names together with a hash of its weights: on another base it would
+draft nonsense without any other sign.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from anyorder.adapters.causal.convert import load as load_causal
+from anyorder.adapters.causal.convert import to_transformers
+from anyorder.adapters.causal.network import CausalModel
+from anyorder.adapters.mars.lora import GatedLora, attach_lora
+
+_SETTINGS, _WEIGHTS = "mars.json", "mars.safetensors"
+
+
+def save(model: CausalModel, directory: str | Path, *, base: str | None = None) -> None:
+    """Write the model.
+
+    Args:
+        model: a trained model, not packed to half precision.
+        directory: made if need be.
+        base: where the frozen base can be loaded from; with it only what a LoRA added is written.
+
+    Raises:
+        ValueError: if ``base`` is given for a model without LoRA: its own weights have changed.
+    """
+    added = _added(model)
+    loras = [module for module in model.modules() if isinstance(module, GatedLora)]
+    if base is not None and not loras:
+        raise ValueError("only a LoRA can be saved without its base: full fine-tuning has changed every weight")
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    settings: dict[str, Any] = {
+        "block": model.block,
+        "sees_both_ways": model.sees_both_ways,
+        "mask_id": model.mask_id,
+        "lora": None
+        if not loras
+        else {"rank": loras[0].down.shape[0], "alpha": loras[0].scale * loras[0].down.shape[0]},
+        "base": base,
+        "base_hash": None if base is None else fingerprint(model),
+    }
+    if base is None:
+        to_transformers(model).save_pretrained(directory)
+    save_file({name: tensor.detach().contiguous() for name, tensor in added.items()}, directory / _WEIGHTS)
+    (directory / _SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.dtype = torch.float32) -> CausalModel:
+    """Read what ``save`` wrote.
+
+    Args:
+        directory: where it lies.
+        base: the frozen base's place, if it is not where it was.
+        dtype: of the weights.
+
+    Raises:
+        FileNotFoundError: if there is no ``mars.json``.
+        ValueError: if the base is not the one that was trained on.
+    """
+    directory = Path(directory)
+    if not (directory / _SETTINGS).is_file():
+        raise FileNotFoundError(f"{directory} holds no {_SETTINGS}: it was not written by mars.save")
+    settings = json.loads((directory / _SETTINGS).read_text(encoding="utf-8"))
+    model = load_causal(base or settings["base"] or directory, dtype=dtype)
+    wanted = settings["base_hash"]
+    if wanted is not None and dtype == torch.float32 and fingerprint(model) != wanted:
+        raise ValueError("the base's weights are not those this LoRA was trained on")
+    if settings["lora"] is not None:
+        attach_lora(model, rank=settings["lora"]["rank"], alpha=settings["lora"]["alpha"])
+    model.load_state_dict(load_file(directory / _WEIGHTS), strict=False)
+    model.block, model.sees_both_ways, model.mask_id = (settings[key] for key in ("block", "sees_both_ways", "mask_id"))
+    return model.requires_grad_(False).eval()
+
+
+def fingerprint(model: CausalModel) -> str:
+    """A hash of the base's weights."""
+    digest = hashlib.sha256()
+    added = set(_added(model))
+    for name, tensor in sorted(model.state_dict().items()):
+        if name not in added:
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _added(model: CausalModel) -> dict[str, Tensor]:
+    """What transformers has no place for."""
+    return {
+        name: tensor for name, tensor in model.state_dict().items() if name == "mask_embedding" or ".for_masks." in name
+    }

@@ -1,0 +1,155 @@
+"""``mars.generate``: prompts in, tokens and their cost out."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from anyorder.adapters.causal.convert import wrap
+from anyorder.adapters.causal.generation import Generated, NewTokens
+from anyorder.adapters.causal.network import CausalModel
+from anyorder.adapters.causal.prompts import Prompts, as_prompts, is_single
+from anyorder.adapters.causal.session import Layout, Session, Task
+from anyorder.adapters.mars.decoding import Tau, Thresholds, decode_threshold, decode_verified
+from anyorder.adapters.mars.options import Confidence, Lookahead, MarsOptions, Mode
+from anyorder.sampling import Sampling
+from anyorder.uniforms import Uniforms
+
+DEFAULT_BLOCK = 4
+
+
+@torch.no_grad()
+def generate(  # noqa: PLR0913
+    model: CausalModel | Any,
+    prompts: Prompts,
+    *,
+    tau: Tau = 0.95,
+    block: int | None = None,
+    max_new_tokens: int | Sequence[int] = 128,
+    mode: Mode = "threshold",
+    lookahead: Lookahead = "linear",
+    masks: int | None = None,
+    confidence: Confidence = "probability",
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    eos_ids: int | Sequence[int] | None = None,
+    seed: int | Sequence[int] | None = None,
+    attention_mask: Tensor | None = None,
+    chunk: int = 512,
+    on_tokens: Callable[[NewTokens], None] | None = None,
+) -> Generated | list[Generated]:
+    """Continue one prompt or many, several tokens a pass.
+
+    Args:
+        model: from ``causal.load`` or ``causal.wrap``; a model of transformers is wrapped, which copies its weights, so
+            wrap it once yourself if you call twice.
+        prompts: token ids: one prompt, a list of prompts of any lengths, or a padded (B, T) tensor.
+        tau: threshold mode's dial, not read in verify mode: take candidates of at least this confidence. At 1 or more
+            the output is greedy decoding's, token for token. One value, one a prompt, or a function of (number of the
+            prompt, tokens generated so far).
+        block: B, the model's trained block by default, else 4.
+        max_new_tokens: exactly so many unless the text ends; one value or one a prompt.
+        mode: ``"threshold"`` (published, lossy, greedy) or ``"verify"`` (lossless at any temperature).
+        lookahead: verify mode's masks, ``"linear"`` or ``"quadratic"``.
+        masks: mask rows a pass (and an outcome); B - 1, as published, by default. B is the most that was trained.
+        confidence: what tau is compared with.
+        temperature: 0 is greedy; above 0 needs verify mode.
+        top_k: as in transformers.
+        top_p: as in transformers.
+        eos_ids: what ends a text, the model's own by default; ``()`` never ends one.
+        seed: of the randomness; one for every prompt, or one a prompt.
+        attention_mask: (B, T), where a padded tensor holds tokens.
+        chunk: rows of a long prompt that are read in one pass.
+        on_tokens: called with the new tokens of each sequence after every pass.
+
+    Returns:
+        A ``Generated`` for one prompt, a list of them for many.
+
+    Raises:
+        TypeError: for a value of the wrong kind.
+        ValueError: for one out of range; the message says what is allowed.
+    """
+    network = wrap(model)
+    rows = as_prompts(prompts, network.vocab_size, attention_mask)
+    options = MarsOptions(
+        block=(network.block or DEFAULT_BLOCK) if block is None else block,
+        mode=mode,
+        lookahead=lookahead,
+        masks=masks,
+        confidence=confidence,
+        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
+        chunk=chunk,
+    )
+    seeds = _per_prompt("seed", secrets.randbits(31) if seed is None else seed, len(rows))
+    limits = _limits(max_new_tokens, rows, network)
+    task = Task(rows, limits, _eos(eos_ids, network), options.sampling)
+    results = _decode(network, task, options, tau=tau, seeds=seeds, on_tokens=on_tokens) if rows else []
+    return results[0] if is_single(prompts) else results
+
+
+def _decode(
+    network: CausalModel,
+    task: Task,
+    options: MarsOptions,
+    *,
+    tau: Tau,
+    seeds: list[int],
+    on_tokens: Callable[[NewTokens], None] | None,
+) -> list[Generated]:
+    """Run the loop that the options ask for."""
+    num_masks = options.num_masks
+    layout = Layout(
+        scratch=num_masks * options.num_groups,
+        num_offsets=num_masks,
+        chunk=options.chunk,
+        sees_both_ways=network.sees_both_ways,
+    )
+    session = Session(network, task, layout, uniforms=Uniforms(seeds), on_tokens=on_tokens)
+    is_lossless = [True] * len(seeds)
+    if options.mode == "threshold":
+        thresholds = Thresholds(tau, len(seeds))
+        decode_threshold(session, thresholds, masks=num_masks, confidence=options.confidence)
+        is_lossless = thresholds.is_lossless
+    else:
+        decode_verified(session, masks=num_masks, lookahead=options.lookahead)
+    return session.books.close(options.name, is_lossless, seeds)
+
+
+def _eos(eos_ids: int | Sequence[int] | None, network: CausalModel) -> tuple[int, ...]:
+    """The ids that end a text."""
+    if eos_ids is None:
+        return network.config.eos_ids
+    found = (eos_ids,) if isinstance(eos_ids, int) else tuple(eos_ids)
+    for token in found:
+        if not 0 <= token < network.vocab_size:
+            raise ValueError(f"eos_ids must lie in range({network.vocab_size}), the vocabulary; got {token}")
+    return found
+
+
+def _per_prompt(name: str, value: int | Sequence[int], count: int) -> list[int]:
+    """One integer a prompt."""
+    values = [value] * count if isinstance(value, int) else list(value)
+    if len(values) != count:
+        raise ValueError(f"{name} has {len(values)} values for {count} prompts: give one, or one a prompt")
+    if any(isinstance(entry, bool) or not isinstance(entry, int) for entry in values):
+        raise TypeError(f"{name} must be an integer, or one a prompt; got {value!r}")
+    return values
+
+
+def _limits(max_new_tokens: int | Sequence[int], rows: list[Tensor], network: CausalModel) -> Tensor:
+    """(B,) how many tokens each prompt may get."""
+    limits = _per_prompt("max_new_tokens", max_new_tokens, len(rows))
+    for limit, row in zip(limits, rows, strict=True):
+        if limit < 0:
+            raise ValueError(f"max_new_tokens must be at least 0; got {limit}")
+        if len(row) + limit > network.config.max_length:
+            raise ValueError(
+                f"a prompt of {len(row)} tokens and max_new_tokens={limit} exceed the "
+                f"{network.config.max_length} positions this model was made for"
+            )
+    return torch.tensor(limits, dtype=torch.long)

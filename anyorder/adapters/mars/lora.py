@@ -1,0 +1,59 @@
+"""A low-rank correction that only mask rows feel: the base model's own output stays what it was, bit for bit.
+
+Clean rows never meet the new weights, so greedy decoding of the trained model is greedy decoding of the base, and what
+training can change is only how good the drafts are.
+Source: LoRA (arXiv 2106.09685), gated as MARS' ablation of parameter-efficient training asks for.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from anyorder.adapters.causal.layers import Routing
+from anyorder.adapters.causal.network import CausalModel
+from anyorder.model.linear import Linear
+
+
+class GatedLora(nn.Module):
+    """``base(x) + scale * up(down(x))`` on mask rows, ``base(x)`` on clean ones.
+
+    Attributes:
+        down: (rank, in), small random numbers at first.
+        up: (out, rank), zeros at first, so that training starts from the base.
+        scale: alpha / rank.
+    """
+
+    def __init__(self, base: Linear, rank: int, alpha: float, like: Tensor) -> None:
+        super().__init__()
+        weight = base.weight
+        if weight is None:
+            raise ValueError("a LoRA is attached before the weights are packed")
+        self.down = nn.Parameter(torch.empty(rank, weight.shape[1], device=like.device, dtype=like.dtype))
+        self.up = nn.Parameter(torch.zeros(weight.shape[0], rank, device=like.device, dtype=like.dtype))
+        nn.init.normal_(self.down, std=weight.shape[1] ** -0.5)
+        self.scale = alpha / rank
+
+    def forward(self, base: Linear, rows: Tensor, routing: Routing) -> Tensor:
+        """(N, in) -> (N, out)."""
+        whole: Tensor = base(rows)
+        correction = F.linear(F.linear(rows.index_select(0, routing.mask_rows), self.down), self.up)
+        return whole.index_add(0, routing.mask_rows, correction, alpha=self.scale)
+
+
+def attach_lora(model: CausalModel, *, rank: int = 16, alpha: float = 32.0) -> CausalModel:
+    """Freeze the base and give every projection a gated LoRA; the mask embedding trains too.
+
+    Raises:
+        ValueError: if the rank is below 1, or the weights are packed.
+    """
+    if rank < 1:
+        raise ValueError(f"rank must be at least 1; got {rank}")
+    model.requires_grad_(False)
+    for depth in range(model.config.num_layers):
+        for routed in model.layer(depth).routed().values():
+            routed.for_masks = GatedLora(routed.base, rank, alpha, model.embedding)
+    model.mask_embedding.requires_grad_(True)
+    model.routes_masks = True
+    return model

@@ -1,0 +1,150 @@
+"""The loss of MARS: one pass over a clean and a noisy copy of each sequence, both read against the same tokens.
+
+Rows 0 .. L-1 are the clean copy, rows L .. 2L-1 the noisy one, in which every response token is a mask; both stand at
+positions 0 .. L-1. Clean row t sees the clean rows up to t. Noisy row t sees the noisy rows of its own block up to t
+and the clean rows of earlier blocks, nothing else; blocks of B tokens count from the start of the sequence. The row at
+r predicts token r + 1. Only one noisy row of a sequence, that of the last prompt token, sees a fully clean past, so the
+loss on the clean copy is what keeps the model autoregressive; it is no regulariser.
+Source: MARS (arXiv 2604.07023), section 3 and figure 2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from anyorder.adapters.causal.network import CausalModel
+from anyorder.sampling import at_least_float32
+
+
+class Loss(NamedTuple):
+    """Mean over sequences of the mean negative log-likelihood of their response tokens, in nats."""
+
+    noisy: Tensor
+    clean: Tensor
+
+
+def starts_and_positions(documents: Tensor) -> tuple[Tensor, Tensor]:
+    """Which document each token belongs to, counted from 0 in its row, and where it stands in it.
+
+    Args:
+        documents: (B, L) int64, constant within a document and different in the next.
+
+    Returns:
+        (B, L) int64 twice.
+    """
+    changes = F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
+    place = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    start = torch.where(changes, place, 0).cummax(1).values
+    return changes.long().cumsum(1) - 1, place - start
+
+
+def training_mask(number: Tensor, positions: Tensor, block: int, *, sees_both_ways: bool = False) -> Tensor:
+    """The attention mask of both copies, True where a row may attend.
+
+    Args:
+        number: (B, L) int64, the document of each token in its row.
+        positions: (B, L) int64, where it stands in it.
+        block: B.
+        sees_both_ways: let noisy rows see all of their block (block diffusion), for comparison.
+
+    Returns:
+        (B, 2L, 2L) bool.
+    """
+    same = number[:, :, None] == number[:, None, :]
+    row, column = positions[:, :, None], positions[:, None, :]
+    row_block, column_block = row // block, column // block
+    in_block = same & (row_block == column_block)
+    clean = same & (column <= row)
+    noisy = in_block if sees_both_ways else in_block & (column <= row)
+    earlier = same & (column_block < row_block)
+    return torch.cat([torch.cat([clean, torch.zeros_like(clean)], 2), torch.cat([earlier, noisy], 2)], 1)
+
+
+def both_copies(
+    model: CausalModel, tokens: Tensor, is_response: Tensor, documents: Tensor | None, block: int
+) -> tuple[Tensor, Tensor]:
+    """Hidden states (B, L, E) of the clean and of the noisy copy.
+
+    Args:
+        model: the network.
+        tokens: (B, L) int64; padding lies at the end.
+        is_response: (B, L) bool, S: what the noisy copy hides.
+        documents: (B, L) int64 for packed rows, ``None`` for one sequence a row.
+        block: B.
+    """
+    number, positions = _bounds(tokens, documents)
+    visible = training_mask(number, positions, block, sees_both_ways=model.sees_both_ways)
+    positions = positions.expand_as(tokens)
+    is_mask = torch.cat([torch.zeros_like(is_response), is_response], 1)
+    hidden = model(torch.cat([tokens, tokens], 1), torch.cat([positions, positions], 1), visible, is_mask)
+    return hidden[:, : tokens.shape[1]], hidden[:, tokens.shape[1] :]
+
+
+def mars_loss(
+    model: CausalModel,
+    tokens: Tensor,
+    is_response: Tensor,
+    *,
+    block: int,
+    documents: Tensor | None = None,
+) -> Loss:
+    """The two losses of a batch; train on ``noisy + alpha * clean`` with alpha = 1.
+
+    Args:
+        model: the network.
+        tokens: (B, L) int64; padding lies at the end and is no response.
+        is_response: (B, L) bool, the tokens to predict. The first token of a sequence has no row before it and does not
+            count.
+        block: B.
+        documents: (B, L) int64, several sequences in a row; each counts like any other.
+    """
+    clean, noisy = both_copies(model, tokens, is_response, documents, block)
+    targets = _Targets(tokens, is_response, documents)
+    return Loss(targets.loss(model, noisy), targets.loss(model, clean))
+
+
+def causal_loss(model: CausalModel, tokens: Tensor, is_response: Tensor, documents: Tensor | None = None) -> Tensor:
+    """Plain autoregressive fine-tuning on the same targets, weighted the same way: the control.
+
+    Args:
+        model: the network.
+        tokens: (B, L) int64.
+        is_response: (B, L) bool.
+        documents: (B, L) int64 or ``None``.
+    """
+    number, positions = _bounds(tokens, documents)
+    visible = (number[:, :, None] == number[:, None, :]) & (positions[:, None, :] <= positions[:, :, None])
+    hidden = model(tokens, positions.expand_as(tokens), visible)
+    return _Targets(tokens, is_response, documents).loss(model, hidden)
+
+
+def _bounds(tokens: Tensor, documents: Tensor | None) -> tuple[Tensor, Tensor]:
+    """(B or 1, L) document numbers and positions.
+
+    One sequence a row has one mask for the whole batch: causal rows never see the padding after them.
+    """
+    return starts_and_positions(torch.zeros_like(tokens[:1]) if documents is None else documents)
+
+
+class _Targets:
+    """The (T,) response tokens of a batch that some row predicts, and what each counts.
+
+    A token counts one over its sequence's tokens and over the number of sequences that have any.
+    """
+
+    def __init__(self, tokens: Tensor, is_response: Tensor, documents: Tensor | None) -> None:
+        number, positions = (part.expand_as(tokens) for part in _bounds(tokens, documents))
+        self._row, self._place = (is_response & (positions > 0)).nonzero(as_tuple=True)
+        self._tokens = tokens[self._row, self._place]
+        sequence = self._row * tokens.shape[1] + number[self._row, self._place]
+        counts = sequence.bincount()
+        self._weights = 1.0 / (counts[sequence] * (counts > 0).sum())
+
+    def loss(self, model: CausalModel, hidden: Tensor) -> Tensor:
+        """The weighted cross-entropy of (B, L, E) hidden states, those of the rows before the targets."""
+        logits = at_least_float32(model.logits(hidden[self._row, self._place - 1]))
+        return (self._weights * F.cross_entropy(logits, self._tokens, reduction="none")).sum()

@@ -1,0 +1,79 @@
+"""How MARS decodes, as a caller asks for it; checked once, so that the loops need not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from anyorder.sampling import Sampling
+
+Mode = Literal["threshold", "verify"]
+"""Lossy and greedy, steered by tau; or lossless at any temperature."""
+
+Lookahead = Literal["linear", "quadratic"]
+"""Masks after the drafts, or after every number of drafts that might be kept."""
+
+Confidence = Literal["probability", "entropy", "margin"]
+"""How sure a row is: its largest probability, exp(-entropy), or the largest less the second; each is 1 at best."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarsOptions:
+    """How to decode.
+
+    Attributes:
+        block: B, how far drafts reach.
+        mode: threshold or verify.
+        lookahead: verify mode's masks.
+        masks: mask rows a pass and an outcome; ``None`` is B - 1, as published; B is the most that is ever trained.
+        confidence: what tau is compared with.
+        sampling: how tokens are drawn.
+        chunk: rows of a long prompt that are read in one pass.
+
+    Raises:
+        TypeError: for a number that is none.
+        ValueError: for a value out of range, or a temperature in threshold mode.
+    """
+
+    block: int
+    mode: Mode = "threshold"
+    lookahead: Lookahead = "linear"
+    masks: int | None = None
+    confidence: Confidence = "probability"
+    sampling: Sampling
+    chunk: int = 512
+
+    def __post_init__(self) -> None:
+        for name, value, kind in (
+            ("mode", self.mode, Mode),
+            ("lookahead", self.lookahead, Lookahead),
+            ("confidence", self.confidence, Confidence),
+        ):
+            if value not in get_args(kind):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}; got {value!r}")
+        if self.mode == "threshold" and self.sampling.temperature > 0:
+            raise ValueError(
+                "threshold mode is greedy: a temperature above 0 needs mode='verify', which is exact at any"
+            )
+        for name, number in (("block", self.block), ("chunk", self.chunk), ("masks", self.num_masks)):
+            if isinstance(number, bool) or not isinstance(number, int):
+                raise TypeError(f"{name} must be an integer; got {number!r} ({type(number).__name__})")
+            if number < (name != "masks"):
+                raise ValueError(f"{name} must be at least {int(name != 'masks')}; got {number}")
+        if self.num_masks > self.block:
+            raise ValueError(f"masks must be at most the block, {self.block}: none beyond is trained; got {self.masks}")
+
+    @property
+    def num_masks(self) -> int:
+        """Mask rows a pass and an outcome."""
+        return self.block - 1 if self.masks is None else self.masks
+
+    @property
+    def num_groups(self) -> int:
+        """The most groups of masks a pass can have: one an outcome."""
+        return self.num_masks + 1 if self.mode == "verify" and self.lookahead == "quadratic" else 1
+
+    @property
+    def name(self) -> str:
+        """What the stats call it."""
+        return f"{self.mode} {self.lookahead}" if self.mode == "verify" else self.mode
