@@ -67,11 +67,16 @@ def query_log_probs(
     Returns:
         (B, K) in at least float32.
     """
+    logits = query_logits(model, tokens, order, query=query, forbidden=forbidden)
+    return log_density(logits, tokens.gather(1, query.steps.clamp(max=order.num_steps - 1)))
+
+
+def query_logits(model: AnySubsetModel, tokens: Tensor, order: Order, *, query: Rows, forbidden: Forbidden) -> Tensor:
+    """(B, K, V) logits behind ``query_log_probs``, forbidden tokens at minus infinity."""
     step = torch.arange(order.num_steps, device=tokens.device)
     # The last step is seen by nobody.
     is_read = step < order.length[:, None] - 1
     num_slots = int(is_read.sum(1).max())
     encode = content_rows(order, torch.where(is_read, step, order.num_steps)[:, :num_slots])
     logits = model.forward(tokens, order.sigma, None, encode=encode, query=query, num_slots=num_slots)
-    logits = forbidden.mask(logits, tokens, order, query)
-    return log_density(logits, tokens.gather(1, query.steps.clamp(max=order.num_steps - 1)))
+    return forbidden.mask(logits, tokens, order, query)

@@ -7,9 +7,13 @@ the token borders it will meet in use.
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from anyorder.codec.base import Codec
+
+Kind = Literal["scattered", "spans", "suffix"]
+"""The shapes of blanks: single tokens anywhere, contiguous runs as real infilling has them, all behind a border."""
 
 
 class Example(NamedTuple):
@@ -26,7 +30,12 @@ def scattered(codec: Codec, text: str, rate: float, draw: random.Random) -> Exam
 
 
 def spans(codec: Codec, text: str, rate: float, draw: random.Random) -> Example:
-    """One to three blanks that together cover about ``rate`` of the characters.
+    """One to three blanks that together cover about ``rate`` of the characters; see ``draw_spans``."""
+    return encode_around(codec, text, draw_spans(text, rate, draw))
+
+
+def draw_spans(text: str, rate: float, draw: random.Random) -> list[tuple[int, int]]:
+    """Character ranges of one to three blanks, sorted and disjoint.
 
     Most are snapped to what people leave out: from the start of a word (the space before it belongs to the prompt) or
     of a line, to the end of a word or of a line.
@@ -49,25 +58,52 @@ def spans(codec: Codec, text: str, rate: float, draw: random.Random) -> Example:
             start = text.rfind("\n", 0, start) + 1
             if draw.random() < 0.5:
                 start += len(text[start:end]) - len(text[start:end].lstrip(" "))
-        borders.append((start, end))
+        if start < min(end, len(text)):
+            borders.append((start, min(end, len(text))))
     borders.sort()
+    kept: list[tuple[int, int]] = []
+    for start, end in borders:
+        if start >= (kept[-1][1] if kept else 0):
+            kept.append((start, end))
+    return kept
+
+
+def encode_around(codec: Codec, text: str, blanks: list[tuple[int, int]]) -> Example:
+    """The tokens of a text as ``infill`` encodes it around these blanks, whose tokens are the targets."""
+    layout = codec.layout(text, blanks)
     ids: list[int] = []
     is_target: list[bool] = []
-    position = 0
-    for start, end in borders:
-        if start < position:
-            continue
-        for piece, target in ((text[position:start], False), (text[start:end], True)):
-            new = codec.encode(piece)
-            ids += new
-            is_target += [target] * len(new)
-        position = end
-    tail = codec.encode(text[position:])
-    return Example(ids + tail, is_target + [False] * len(tail))
+    holes: list[tuple[int, ...]] = [*(blank.ids for blank in layout.blanks), ()]
+    for segment, hole in zip(layout.segments, holes, strict=True):
+        ids += [*segment, *hole]
+        is_target += [False] * len(segment) + [True] * len(hole)
+    return Example(ids, is_target)
 
 
 def suffix(codec: Codec, text: str, rate: float, _draw: random.Random) -> Example:
     """Everything after a random border is a target: left-to-right completion."""
     border = min(int((1 - rate) * len(text)), len(text) - 1)
-    prompt, rest = codec.encode(text[:border]), codec.encode(text[border:])
-    return Example(prompt + rest, [False] * len(prompt) + [True] * len(rest))
+    return encode_around(codec, text, [(border, len(text))])
+
+
+def blank_text(kind: Kind, codec: Codec, text: str, rate: float, draw: random.Random) -> Example:
+    """A window of text with blanks of one kind."""
+    return {"scattered": scattered, "spans": spans, "suffix": suffix}[kind](codec, text, rate, draw)
+
+
+def blank_ids(kind: Kind, ids: Sequence[int], rate: float, draw: random.Random) -> Example:
+    """Packed tokens with blanks of one kind, whose borders are those of tokens."""
+    length = len(ids)
+    is_target = [False] * length
+    if kind == "scattered":
+        is_target = [draw.random() < rate for _ in ids]
+    elif kind == "suffix":
+        first = min(int((1 - rate) * length), length - 1)
+        is_target[first:] = [True] * (length - first)
+    else:
+        count = draw.choice((1, 1, 1, 2, 3))
+        for _ in range(count):
+            size = max(1, min(length, round(rate * length / count * draw.uniform(0.3, 1.7))))
+            start = draw.randrange(length - size + 1)
+            is_target[start : start + size] = [True] * size
+    return Example(list(ids), is_target)

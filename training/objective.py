@@ -17,7 +17,7 @@ from anyorder.forbidden import Forbidden
 from anyorder.likelihood import query_log_probs, target_steps
 from anyorder.model.contract import AnySubsetModel
 from anyorder.order import Order
-from anyorder.visibility import concat, draft_rows, verify_rows
+from anyorder.visibility import Rows, concat, draft_rows, verify_rows
 
 
 class Loss(NamedTuple):
@@ -25,6 +25,47 @@ class Loss(NamedTuple):
 
     verify: Tensor
     draft: Tensor
+
+
+class LossSums(NamedTuple):
+    """What the means are made of, so that they can be taken over many batches and ranks.
+
+    Attributes:
+        verify: negative log-likelihoods of all targets, summed.
+        draft: those of all draft rows, summed.
+        num_verify: number of targets.
+        num_draft: number of draft rows.
+    """
+
+    verify: Tensor
+    draft: Tensor
+    num_verify: Tensor
+    num_draft: Tensor
+
+    def mean(self) -> Loss:
+        """The mean over the rows that take part, zero (with a zero gradient) if none does."""
+        return Loss(self.verify / self.num_verify.clamp(min=1), self.draft / self.num_draft.clamp(min=1))
+
+
+def loss_sums(
+    model: AnySubsetModel, tokens: Tensor, order: Order, *, forbidden: Forbidden, drafts: Rows | None = None
+) -> LossSums:
+    """The joint loss of a batch and, beside it, the loss of some draft rows, in one pass.
+
+    Args:
+        model: the network; everything lies on its device.
+        tokens: (B, L) int64 in position space.
+        order: which tokens are prompt and in which order the targets are decided.
+        forbidden: ids that get no mass (they must not be targets).
+        drafts: (B, D) rows that see fewer steps than their own; the sentinel step marks one that takes no part.
+    """
+    steps = target_steps(order)
+    query = verify_rows(steps) if drafts is None else concat(verify_rows(steps), drafts)
+    real = query.steps < order.num_steps
+    query = query._replace(num_visible=torch.where(real, query.num_visible, 0))
+    losses = -query_log_probs(model, order.to_steps(tokens), order, query=query, forbidden=forbidden).where(real, 0.0)
+    split = steps.shape[1]
+    return LossSums(losses[:, :split].sum(), losses[:, split:].sum(), real[:, :split].sum(), real[:, split:].sum())
 
 
 def objective(
@@ -48,25 +89,15 @@ def objective(
         draft_share: share of the targets that get a draft row, drawn at random (a compute dial).
         generator: draws lags and which targets get a draft row.
     """
-    width = order.num_steps
-    by_step = order.to_steps(tokens)
-    steps = target_steps(order)
-    query = verify_rows(steps)
+    drafts = None
     if max_lag:
+        width = order.num_steps
+        steps = target_steps(order)
         count = max(round(draft_share * steps.shape[1]), 1)
         pick = torch.rand(steps.shape, generator=generator).argsort(1)[:, :count].to(tokens.device)
         drafted = steps.gather(1, pick)
         # The first target's draft row would be its verify row: it is left out.
         drafted = torch.where(drafted > order.num_prompt[:, None], drafted, width)
         lag = torch.randint(1, max_lag + 1, drafted.shape, generator=generator).to(tokens.device)
-        query = concat(query, draft_rows(drafted, torch.maximum(drafted - lag, order.num_prompt[:, None])))
-    real = query.steps < width
-    query = query._replace(num_visible=torch.where(real, query.num_visible, 0))
-    losses = -query_log_probs(model, by_step, order, query=query, forbidden=forbidden).where(real, 0.0)
-    split = steps.shape[1]
-    return Loss(_mean(losses[:, :split], real[:, :split]), _mean(losses[:, split:], real[:, split:]))
-
-
-def _mean(losses: Tensor, real: Tensor) -> Tensor:
-    """The mean over the rows that take part, zero (with a zero gradient) if none does."""
-    return losses.sum() / real.sum().clamp(min=1)
+        drafts = draft_rows(drafted, torch.maximum(drafted - lag, order.num_prompt[:, None]))
+    return loss_sums(model, tokens, order, forbidden=forbidden, drafts=drafts).mean()

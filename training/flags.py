@@ -1,0 +1,78 @@
+"""Flags, YAML keys and help: one description of the options, the fields of ``training.config``."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jsonargparse
+
+from training.config import DataConfig, FitConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, RunConfig
+
+CONFIGS = Path(__file__).parent / "configs"
+
+GROUPS: dict[str, Any] = {
+    "run": RunConfig,
+    "data": DataConfig,
+    "objective": ObjectiveConfig,
+    "model": ModelConfig,
+    "optimizer": OptimizerConfig,
+}
+
+
+class _Formatter(jsonargparse.DefaultHelpFormatter):
+    """Keeps the lines of the description."""
+
+    def _fill_text(self, text: str, _width: int, _indent: str) -> str:
+        return text
+
+
+def build_parser() -> jsonargparse.ArgumentParser:
+    """A parser whose options are the fields of the config's groups."""
+    parser = jsonargparse.ArgumentParser(
+        prog="training/fit.py",
+        description="Train an any-subset autoregressive model; training/README.md has examples.",
+        formatter_class=_Formatter,
+    )
+    names = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.yaml")))
+    parser.add_argument("--config", action="config", help=f"a YAML file, or one of training/configs by name: {names}")
+    for group in GROUPS.values():
+        parser.add_class_arguments(group, None, as_group=True)
+    return parser
+
+
+def parse(arguments: list[str]) -> FitConfig:
+    """The options of a command line; flags win over the config file, wherever it stands."""
+    values = build_parser().parse_args(_configs_first(arguments))
+    groups = {
+        name: group(**{field.name: getattr(values, field.name) for field in dataclasses.fields(group)})
+        for name, group in GROUPS.items()
+    }
+    return FitConfig(**groups)
+
+
+def flat(config: FitConfig) -> dict[str, Any]:
+    """The options as a YAML file has them."""
+    values = {name: value for group in dataclasses.asdict(config).values() for name, value in group.items()}
+    plain: dict[type, Any] = {Path: str, tuple: list}
+    return {
+        name: next((convert(value) for kind, convert in plain.items() if isinstance(value, kind)), value)
+        for name, value in values.items()
+    }
+
+
+def _configs_first(arguments: list[str]) -> list[str]:
+    """``--config`` in front of the flags that change it, and names instead of paths for those in ``CONFIGS``."""
+    configs: list[str] = []
+    rest: list[str] = []
+    pending = iter(arguments)
+    for argument in pending:
+        name, equals, value = argument.partition("=")
+        if name == "--config":
+            value = value if equals else next(pending, "")
+            named = CONFIGS / f"{value}.yaml"
+            configs += ["--config", str(named) if named.is_file() else value]
+        else:
+            rest.append(argument)
+    return configs + rest

@@ -1,0 +1,52 @@
+"""Whether a run goes on from its checkpoint, and whether it still is the same run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from training.config import FitConfig
+from training.files import write_atomically
+from training.flags import flat
+
+LAST = "last.ckpt"
+"""The checkpoint a run goes on from."""
+
+FREE = frozenset(
+    (
+        *("out", "resume", "max_steps", "minutes", "clock", "accelerator", "devices", "strategy", "threads"),
+        *("logger", "log_every", "checkpoint_every", "validate_every", "validate_minutes", "export_dtype"),
+        *("num_workers", "accumulate"),
+    )
+)
+"""Options a run may change when it goes on."""
+
+
+def open_run(config: FitConfig) -> Path | None:
+    """Make the run's directory with its ``config.yaml``; returns the checkpoint to go on from, if there is one.
+
+    Raises:
+        ValueError: if the run in that directory had other options that decide what is learned.
+    """
+    out = config.run.out
+    out.mkdir(parents=True, exist_ok=True)
+    last, path, values = out / LAST, out / "config.yaml", flat(config)
+    goes_on = config.run.resume and last.exists()
+    if goes_on:
+        before = yaml.safe_load(path.read_text(encoding="utf-8"))
+        changed = [
+            f"{name} was {before.get(name)!r}, is {value!r}"
+            for name, value in values.items()
+            if name not in FREE and before.get(name) != value
+        ]
+        if changed:
+            raise ValueError(
+                f"{out} holds a run with other options ({'; '.join(changed)}): choose another --out, give the same "
+                "options to go on, or start over with --resume false"
+            )
+    else:
+        for name in (LAST, "log.csv", "data.json", "tokenizer.model"):
+            (out / name).unlink(missing_ok=True)
+    write_atomically(path, yaml.safe_dump(values, sort_keys=False).encode())
+    return last if goes_on else None
