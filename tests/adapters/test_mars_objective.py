@@ -1,0 +1,179 @@
+"""The training pass of MARS: who sees whom, and what is summed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from causal_models import FAMILIES, VOCAB, causal_logits, network
+from torch import Tensor
+
+from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.mars import causal_loss, mars_loss, training_mask
+from anyorder.adapters.mars.objective import both_copies, starts_and_positions
+
+TOLERANCE = 1e-5
+
+
+def positions_of(length: int) -> tuple[Tensor, Tensor]:
+    return torch.zeros(1, length, dtype=torch.long), torch.arange(length)[None]
+
+
+def test_the_mask_of_six_tokens_in_blocks_of_two() -> None:
+    by_hand = """
+        1 0 0 0 0 0  0 0 0 0 0 0
+        1 1 0 0 0 0  0 0 0 0 0 0
+        1 1 1 0 0 0  0 0 0 0 0 0
+        1 1 1 1 0 0  0 0 0 0 0 0
+        1 1 1 1 1 0  0 0 0 0 0 0
+        1 1 1 1 1 1  0 0 0 0 0 0
+        0 0 0 0 0 0  1 0 0 0 0 0
+        0 0 0 0 0 0  1 1 0 0 0 0
+        1 1 0 0 0 0  0 0 1 0 0 0
+        1 1 0 0 0 0  0 0 1 1 0 0
+        1 1 1 1 0 0  0 0 0 0 1 0
+        1 1 1 1 0 0  0 0 0 0 1 1
+    """
+    wanted = torch.tensor([[int(entry) for entry in line.split()] for line in by_hand.strip().splitlines()])
+    assert torch.equal(training_mask(*positions_of(6), 2)[0].long(), wanted)
+
+
+def test_a_block_diffusion_block_sees_itself_both_ways_and_nothing_else_more() -> None:
+    both = training_mask(*positions_of(6), 3, sees_both_ways=True)[0]
+    one = training_mask(*positions_of(6), 3)[0]
+    added = (both & ~one).nonzero().tolist()
+    assert added == [[6, 7], [6, 8], [7, 8], [9, 10], [9, 11], [10, 11]]
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 4])
+def test_one_noisy_row_of_a_sequence_sees_a_fully_clean_past(block: int) -> None:
+    """That of the last prompt token, as the note says; the paper's claim of one in B is not what its mask gives."""
+    length, prompt = 13, 4
+    visible = training_mask(*positions_of(length), block)[0]
+    clean = torch.cat([torch.ones(length), (torch.arange(length) < prompt).float()]).bool()
+    supervised = range(length + prompt - 1, 2 * length - 1)
+    fully = [row - length for row in supervised if bool(clean[visible[row]].all())]
+    assert fully == [prompt - 1]
+
+
+@pytest.fixture
+def tokens() -> Tensor:
+    return torch.randint(VOCAB, (2, 11))
+
+
+@pytest.fixture
+def is_response() -> Tensor:
+    """A prompt that ends inside a block, and one with a second prompt in the middle of its response."""
+    place = torch.arange(11)
+    return torch.stack([place >= 3, ((place >= 1) & (place < 5)) | (place >= 8)])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@torch.no_grad()
+def test_the_clean_copy_is_an_ordinary_pass(family: str, tokens: Tensor, is_response: Tensor) -> None:
+    model = network(family)
+    clean, _ = both_copies(model, tokens, is_response, None, 4)
+    assert torch.allclose(model.logits(clean), causal_logits(model, tokens), atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("block", [1, 3, 4])
+@pytest.mark.parametrize("family", FAMILIES)
+@torch.no_grad()
+def test_a_noisy_block_is_a_plain_pass_over_the_clean_past_and_the_noisy_block(
+    family: str, block: int, tokens: Tensor, is_response: Tensor
+) -> None:
+    model = network(family)
+    _, noisy = both_copies(model, tokens, is_response, None, block)
+    logits = model.logits(noisy)
+    for row in range(len(tokens)):
+        for start in range(0, 11, block):
+            end = min(start + block, 11)
+            is_mask = is_response[row : row + 1, :end] & (torch.arange(end) >= start)
+            place = torch.arange(end)
+            hidden = model(tokens[row : row + 1, :end], place[None], (place[:, None] >= place)[None], is_mask)
+            wanted = model.logits(hidden)[0, start:]
+            assert torch.allclose(logits[row, start:end], wanted, atol=TOLERANCE, rtol=0)
+
+
+@torch.no_grad()
+def test_a_response_token_moves_no_noisy_row_of_its_own_block_or_an_earlier_one(
+    tokens: Tensor, is_response: Tensor
+) -> None:
+    model, block = network("qwen3"), 4
+    _, before = both_copies(model, tokens, is_response, None, block)
+    for row, place in is_response.nonzero().tolist():
+        changed = tokens.clone()
+        changed[row, place] = (changed[row, place] + 1) % VOCAB
+        _, after = both_copies(model, changed, is_response, None, block)
+        end = (place // block + 1) * block
+        assert torch.equal(before[row, :end], after[row, :end])
+        assert end >= 11 or not torch.equal(before[row, end:], after[row, end:])
+
+
+def slow_losses(model: CausalModel, sequences: list[tuple[Tensor, Tensor]], block: int) -> tuple[Tensor, Tensor]:
+    """The definition, one sequence, one token at a time."""
+    noisy_sum, clean_sum = torch.zeros(()), torch.zeros(())
+    for ids, response in sequences:
+        clean_logits = causal_logits(model, ids[None])[0].log_softmax(-1)
+        wanted = [place for place in response.nonzero()[:, 0].tolist() if place > 0]
+        for place in wanted:
+            start = (place - 1) // block * block
+            seen = torch.arange(place)
+            is_mask = response[None, :place] & (seen >= start)
+            hidden = model(ids[None, :place], seen[None], (seen[:, None] >= seen)[None], is_mask)
+            noisy = model.logits(hidden)[0, -1].log_softmax(-1)
+            noisy_sum = noisy_sum - noisy[ids[place]] / len(wanted) / len(sequences)
+            clean_sum = clean_sum - clean_logits[place - 1, ids[place]] / len(wanted) / len(sequences)
+    return noisy_sum, clean_sum
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@torch.no_grad()
+def test_the_loss_is_the_loop_over_tokens(family: str, tokens: Tensor, is_response: Tensor) -> None:
+    model = network(family)
+    is_response[1, 0] = True  # the first token of a sequence has no row before it
+    noisy, clean = slow_losses(model, list(zip(tokens, is_response, strict=True)), block=4)
+    loss = mars_loss(model, tokens, is_response, block=4)
+    assert torch.allclose(torch.stack(loss), torch.stack([noisy, clean]), atol=TOLERANCE, rtol=0)
+    assert torch.allclose(causal_loss(model, tokens, is_response), clean, atol=TOLERANCE, rtol=0)
+
+
+@torch.no_grad()
+def test_sequences_packed_into_a_row_count_and_see_as_if_each_had_its_own() -> None:
+    model, block = network("qwen3"), 4
+    parts = [torch.randint(VOCAB, (size,)) for size in (5, 6, 4)]
+    responses = [torch.arange(len(part)) >= 2 for part in parts]
+    apart = slow_losses(model, list(zip(parts, responses, strict=True)), block)
+    packed = torch.stack([torch.cat(parts[:2]), torch.cat([parts[2], torch.zeros(7, dtype=torch.long)])])
+    is_response = torch.stack([torch.cat(responses[:2]), torch.cat([responses[2], torch.zeros(7, dtype=torch.bool)])])
+    documents = torch.tensor([[4] * 5 + [2] * 6, [1] * 4 + [9] * 7])
+    loss = mars_loss(model, packed, is_response, block=block, documents=documents)
+    assert torch.allclose(torch.stack(loss), torch.stack(apart), atol=TOLERANCE, rtol=0)
+    plain = causal_loss(model, packed, is_response, documents)
+    assert torch.allclose(plain, apart[1], atol=TOLERANCE, rtol=0)
+
+
+def test_documents_are_numbered_and_their_positions_start_anew() -> None:
+    number, position = starts_and_positions(torch.tensor([[7, 7, 7, 3, 3, 7], [0, 1, 2, 3, 4, 5]]))
+    assert number.tolist() == [[0, 0, 0, 1, 1, 2], [0, 1, 2, 3, 4, 5]]
+    assert position.tolist() == [[0, 1, 2, 0, 1, 0], [0] * 6]
+
+
+@torch.no_grad()
+def test_padding_at_the_end_changes_nothing(tokens: Tensor, is_response: Tensor) -> None:
+    model = network("llama")
+    padded = torch.nn.functional.pad(tokens, (0, 3), value=5)
+    longer = torch.nn.functional.pad(is_response, (0, 3))
+    loss, wanted = mars_loss(model, padded, longer, block=4), mars_loss(model, tokens, is_response, block=4)
+    assert torch.allclose(torch.stack(loss), torch.stack(wanted), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_weight_learns_the_mask_embedding_from_the_noisy_loss_alone(
+    family: str, tokens: Tensor, is_response: Tensor
+) -> None:
+    model = network(family).requires_grad_(True)
+    loss = mars_loss(model, tokens, is_response, block=4)
+    assert torch.autograd.grad(loss.clean, model.mask_embedding, retain_graph=True, allow_unused=True)[0].abs().max() == 0
+    (loss.noisy + loss.clean).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and bool(parameter.grad.abs().max() > 0), name
