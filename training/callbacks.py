@@ -80,7 +80,7 @@ class Report(Callback):
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
         """Open the bar."""
-        self._begin = (module.clock.seconds, module.tokens_seen)
+        self._begin = (module.clock.used, module.tokens_seen)
         if trainer.is_global_zero:
             total = self.config.max_steps or round(60 * (self.config.minutes or 0))
             unit = "step" if self.config.max_steps else "s"

@@ -23,6 +23,10 @@ class Clock:
         self._start = self._now()
         self.used = 0.0
 
+    def start(self) -> None:
+        """Training starts now; what came before, reading data and training a vocabulary, does not count."""
+        self._start = self._now()
+
     @property
     def seconds(self) -> float:
         """Seconds used so far, by ``config.clock``."""

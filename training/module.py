@@ -58,6 +58,10 @@ class FitModule(LightningModule):
         """See ``training.optimizers``."""
         return make_optimizers(self.network, self.config.optimizer)
 
+    def on_train_start(self) -> None:
+        """Time counts from here."""
+        self.clock.start()
+
     def transfer_batch_to_device(self, batches: list[Batch], device: torch.device, _index: int) -> list[Prepared]:
         """Draw orders and draft rows, then move what a step needs."""
         self.forbidden = self.forbidden.to(device)
