@@ -147,34 +147,33 @@ class RelativeAttention(nn.Module):
         return F.pad(table, (0, 1))
 
     def keys_values(self, content: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (B, T, H, D) of content rows (B, T, E)."""
-        key_value = self.key_value(content).unflatten(-1, (2, self.heads, self.width))
-        return key_value[..., 0, :, :], key_value[..., 1, :, :]
+        """Keys and values (B, H, T, D) of content rows (B, T, E)."""
+        key, value = self.key_value(content).unflatten(-1, (2, self.heads, self.width)).transpose(1, 3).unbind(2)
+        return key, value
 
     def forward(self, rows: Tensor, key: Tensor, value: Tensor, table: Tensor, geometry: Geometry) -> Tensor:
-        """Attention output (B, R, E) of rows (B, R, E) over keys and values (B, S, H, D)."""
+        """Attention output (B, R, E) of rows (B, R, E) over keys and values (B, H, S, D).
+
+        Written out because PyTorch's fused kernels gain nothing here: the bias needs the whole (R, S) matrix anyway,
+        and with few rows on a CPU they take up to twice as long.
+        """
         batch, count, _ = rows.shape
-        if key.shape[1] == 0:  # nothing is encoded anywhere: every row is blind
+        if key.shape[2] == 0:  # nothing is encoded anywhere: every row is blind
             return torch.zeros_like(rows)
         query = self.query(rows)
         bias = self._position_scores(query, table, geometry.distance)
-        query = query.view(batch, count, self.heads, self.width).transpose(1, 2)
-        mixed = F.scaled_dot_product_attention(
-            query,
-            key.transpose(1, 2),
-            value.transpose(1, 2),
-            attn_mask=bias,
-            dropout_p=self.dropout if self.training else 0.0,
-        )
+        query = query.view(batch, count, self.heads, self.width).transpose(1, 2).flatten(0, 1)
+        keys = key.flatten(0, 1).transpose(1, 2)
+        scores = torch.baddbmm(bias.flatten(0, 1), query, keys, alpha=1 / math.sqrt(self.width))
+        weights = F.dropout(scores.softmax(-1), self.dropout, self.training)
+        mixed = torch.bmm(weights, value.flatten(0, 1)).view(batch, self.heads, count, self.width)
         mixed = mixed.transpose(1, 2).reshape(batch, count, -1)
         out: Tensor = self.output(mixed.masked_fill(geometry.blind, 0.0))
         return out
 
     def _position_scores(self, query: Tensor, table: Tensor, distance: Tensor) -> Tensor:
         """(B, H, R, S), minus infinity where a row may not attend; ``query`` (B, R, E) has ``r_w_bias`` in it."""
-        if self.query.bias is not None:
-            query = query - self.query.bias
-        query = query + self.position_bias
+        query = query + (self.position_bias if self.query.bias is None else self.position_bias - self.query.bias)
         by_head = query.view(-1, self.heads, self.width).transpose(0, 1)
         if not torch.is_grad_enabled():
             return position_scores(by_head, table, distance)

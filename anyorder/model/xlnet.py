@@ -46,7 +46,7 @@ class Layer(nn.Module):
         self.dropout = config.dropout
 
     def forward(self, rows: Tensor, key: Tensor, value: Tensor, table: Tensor, seen: Geometry) -> Tensor:
-        """(B, R, E) -> (B, R, E), given the keys and values (B, S, H, D) the rows may see."""
+        """(B, R, E) -> (B, R, E), given the keys and values (B, H, S, D) the rows may see."""
         rows = self.attention_norm(
             rows + F.dropout(self.attention(rows, key, value, table, seen), self.dropout, self.training)
         )
@@ -126,7 +126,7 @@ class XLNet(nn.Module):
 
     def new_cache(self, batch: int, num_steps: int) -> KeyValueCache:
         """An empty cache for ``batch`` sequences of at most ``num_steps`` steps."""
-        shape = (batch, num_steps, self.config.n_head, self.config.d_head)
+        shape = (batch, self.config.n_head, num_steps, self.config.d_head)
         return KeyValueCache.empty(self.config.n_layer, shape, self.embedding)
 
     def forward(

@@ -130,17 +130,17 @@ def test_slots_beyond_what_a_row_sees_may_hold_anything_finite(network: XLNet) -
     query = draft_rows(torch.tensor([[5, 6, 7]]), torch.tensor([5]))
     before = network(tokens, order.sigma, cache, encode=None, query=query)
     for buffer in (*cache.keys, *cache.values):
-        buffer[:, 5:] = 1e4
+        buffer[:, :, 5:] = 1e4
     assert torch.equal(before, network(tokens, order.sigma, cache, encode=None, query=query))
     for buffer in (*cache.keys, *cache.values):
-        buffer[:, 4:] = 1e4
+        buffer[:, :, 4:] = 1e4
     assert not torch.equal(before, network(tokens, order.sigma, cache, encode=None, query=query))
 
 
 def test_a_fresh_cache_is_zero_since_not_a_number_would_pass_through_a_mask(network: XLNet) -> None:
     cache = network.new_cache(2, 5)
     assert all(not buffer.any() for buffer in (*cache.keys, *cache.values))
-    assert cache.keys[0].shape == (2, 6, 4, 8), "one slot a step and a spare one"
+    assert cache.keys[0].shape == (2, 4, 6, 8), "one slot a step and a spare one"
     assert cache.num_steps == 5
 
 
@@ -163,10 +163,10 @@ def test_a_row_that_takes_no_part_writes_to_the_spare_slot_alone(network: XLNet)
     tokens = random_tokens(0, order)
     cache = network.new_cache(2, 6)
     network(tokens, order.sigma, cache, encode=content_rows(order, torch.arange(6).expand(2, 6)), query=None)
-    before = [buffer[:, :6].clone() for buffer in cache.keys]
+    before = [buffer[:, :, :6].clone() for buffer in cache.keys]
     nobody = torch.full((2, 2), order.num_steps)
     network((tokens + 1) % VOCABULARY, order.sigma, cache, encode=content_rows(order, nobody), query=None)
-    assert all(torch.equal(buffer[:, :6], kept) for buffer, kept in zip(cache.keys, before, strict=True))
+    assert all(torch.equal(buffer[:, :, :6], kept) for buffer, kept in zip(cache.keys, before, strict=True))
 
 
 def test_a_sentinel_row_is_harmless_in_a_cache_wider_than_the_text(network: XLNet) -> None:
@@ -190,7 +190,7 @@ def test_the_cache_of_some_rows_continues_as_those_rows_alone(network: XLNet) ->
     network(tokens[rows], chosen.sigma, some, encode=content_rows(chosen, steps[rows, 5:]), query=None)
     got = network(tokens[rows], chosen.sigma, some, encode=None, query=verify_rows(steps[rows]))
     assert_same_where_real(got, full_pass(network, tokens, order)[rows], chosen)
-    assert not cache.keys[0][:, 5:9].any(), "a selection is a copy"
+    assert not cache.keys[0][:, :, 5:9].any(), "a selection is a copy"
 
 
 def test_a_cache_of_another_kind_is_a_type_error(network: XLNet) -> None:
@@ -200,9 +200,9 @@ def test_a_cache_of_another_kind_is_a_type_error(network: XLNet) -> None:
 
 
 def test_slots_are_flat_and_send_sentinels_to_the_spare_slot() -> None:
-    cache = KeyValueCache.empty(1, (2, 4, 1, 2), torch.empty(0))
-    assert cache.slots(torch.tensor([[0, 3], [2, 4]])).tolist() == [0, 3, 5 + 2, 5 + 4]
-    assert cache.slots(torch.tensor([[9], [1]])).tolist() == [4, 5 + 1]
+    cache = KeyValueCache.empty(1, (2, 2, 4, 1), torch.empty(0))
+    assert cache.slots(torch.tensor([[0, 3], [2, 4]])).tolist() == [0, 3, 5, 8, 10 + 2, 10 + 4, 15 + 2, 15 + 4]
+    assert cache.slots(torch.tensor([[9], [1]])).tolist() == [4, 9, 10 + 1, 15 + 1]
 
 
 def test_a_pass_over_no_rows_at_all_is_legal(network: XLNet) -> None:
