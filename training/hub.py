@@ -6,7 +6,6 @@ to shards; this module adds the split and an error that says what works without 
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -88,7 +87,7 @@ class StreamedDocuments:
 
 
 def open_hub(name: str, config: str | None, offline: str) -> IterableDataset:
-    """A stream of a dataset's training split: from the Hub, from a local copy of it, or from its cache.
+    """A stream of a dataset's training split: from the Hub, from a local copy laid out like it, or from its cache.
 
     Args:
         name: a known name, ``owner/name``, or such a directory (what ``datasets`` takes).
@@ -101,40 +100,36 @@ def open_hub(name: str, config: str | None, offline: str) -> IterableDataset:
     from datasets import load_dataset
 
     known = KNOWN.get(name, HubName(name))
-    source = known.repository
-    if not Path(source).is_dir():
-        source = _cached(source) or source
     try:
-        if source == known.repository and not Path(source).is_dir():
-            _answer(source)
-        return load_dataset(source, config or known.config, data_dir=known.folder, split="train", streaming=True)
+        source = _locate(known.repository)
+        stream = load_dataset(source, config or known.config, data_dir=known.folder, split="train", streaming=True)
+        next(iter(stream.iter(batch_size=1)))
     except Exception as error:  # datasets' own, fsspec's, httpx's or OSError, depending on what fails
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ValueError(f"cannot stream {name!r} ({known.repository}) from the Hub: {reason}\n{offline}") from None
+    return stream
 
 
-def _answer(repository: str) -> None:
-    """Raise within ``PATIENCE`` if the Hub does not answer or has no such dataset."""
-    from huggingface_hub import HfApi
+def _locate(repository: str) -> str:
+    """What ``load_dataset`` is to read: a local copy, the Hub if it answers, else what was downloaded before.
 
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(PATIENCE)
+    Raises whatever the Hub's client raises if there is none of them.
+    """
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    if Path(repository).is_dir():
+        return repository
     try:
         HfApi().dataset_info(repository, timeout=PATIENCE)
-    finally:
-        socket.setdefaulttimeout(before)
-
-
-def _cached(repository: str) -> str | None:
-    """The directory of a snapshot that was downloaded before, if the Hub may not be asked."""
-    from huggingface_hub import constants, snapshot_download
-
-    if not constants.HF_HUB_OFFLINE:
-        return None
-    try:
-        return snapshot_download(repository, repo_type="dataset", local_files_only=True)
-    except Exception:
-        return None
+    except HfHubHTTPError:
+        raise
+    except Exception as silence:  # no network, or told not to use it
+        try:
+            return str(snapshot_download(repository, repo_type="dataset", local_files_only=True))
+        except Exception:
+            raise silence from None
+    return repository
 
 
 def find_column(stream: IterableDataset, wanted: str | None) -> str:

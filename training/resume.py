@@ -36,9 +36,9 @@ def open_run(config: FitConfig) -> Path | None:
     if goes_on:
         before = yaml.safe_load(path.read_text(encoding="utf-8"))
         changed = [
-            f"{name} was {before.get(name)!r}, is {value!r}"
+            f"{name} was {before[name]!r}, is {value!r}"
             for name, value in values.items()
-            if name not in FREE and before.get(name) != value
+            if name in before and name not in FREE and before[name] != value  # an older run may lack an option
         ]
         if changed:
             raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import importlib.util
 import json
+import re
 from collections.abc import Iterator
 from functools import reduce
 from operator import add
@@ -35,6 +36,8 @@ def open_documents(config: DataConfig, seed: int) -> Documents:
     """
     names = config.data.split("+")
     if len(names) == 1 and not _is_local(names[0]):
+        if names[0] not in KNOWN and not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", names[0]):
+            raise ValueError(f"--data {names[0]}: no such files, and no dataset is called that. {OFFLINE}")
         return _streamed(open_hub(names[0], config.dataset_config, OFFLINE), config)
     if len(names) == 1 and (large := _large_files(names[0])):
         return _streamed(_open_files(large), config)
@@ -148,6 +151,3 @@ def _streamed(stream, config: DataConfig) -> StreamedDocuments:  # type: ignore[
         held_out_share=config.held_out_share,
         min_characters=config.min_characters,
     )
-
-
-__all__ = ["KNOWN", "OFFLINE", "open_documents"]
