@@ -159,7 +159,7 @@ def _infills(model: Model, texts: list[str], count: int = 3) -> str:
         passage = text[:240]
         start = passage.find(" ", 100) if " " in passage[100:] else 100
         span = (start, min(start + 30, len(passage)))
-        result = anyorder.infill(passage, [span], model=model, seed=seed, marker=None)
+        result = anyorder.infill(passage, [span], model=model, seed=seed, marker=None, context="crop")
         filled = result.spans[0]
         parts.append(f"{result.text[: filled.start]}[[{filled.text}]]{result.text[filled.end :]}")
     return "\n---\n".join(parts)

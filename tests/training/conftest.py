@@ -1,4 +1,4 @@
-"""What the tests train on: passages of this Python's own library, a vocabulary of 512, a network that fits a thimble."""
+"""What the tests train on: passages of this Python's own library, a vocabulary of 512."""
 
 from __future__ import annotations
 

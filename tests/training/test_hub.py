@@ -1,4 +1,4 @@
-"""Streams: a copy laid out like the Hub's serves the same command; shards are disjoint; a cursor finds the place again."""
+"""Streams: a copy laid out like the Hub's serves the same command, shards are disjoint, places exact."""
 
 from __future__ import annotations
 

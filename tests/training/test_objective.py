@@ -11,9 +11,12 @@ from anyorder.model.config import XLNetConfig
 from anyorder.model.xlnet import XLNet
 from anyorder.order import Order
 from anyorder.visibility import Rows, content_rows
-from training.objective import objective
+from training.config import ObjectiveConfig
+from training.objective import loss_sums, objective
+from training.orders import draw_drafts, draw_order
 
 VOCABULARY, FORBIDDEN = 11, Forbidden.of(11, ids=(0, 2))
+KEYS = [(0, 0), (0, 1), (0, 2)]
 
 
 @pytest.fixture
@@ -89,3 +92,50 @@ def test_a_share_of_the_targets_can_be_drafted(model: XLNet) -> None:
         for seed in range(4)
     }
     assert len(all_lags) == 4
+
+
+def test_means_over_micro_batches_come_from_their_sums(model: XLNet) -> None:
+    tokens, order = batch()
+    whole = loss_sums(model, tokens, order, forbidden=FORBIDDEN)
+    parts = [
+        loss_sums(model, tokens[rows], order.select(rows), forbidden=FORBIDDEN) for rows in torch.arange(3).split(1)
+    ]
+    assert whole.num_verify == sum(int(part.num_verify) for part in parts) == 14
+    assert whole.verify.item() == pytest.approx(sum(part.verify.item() for part in parts), abs=1e-12)
+
+
+def test_the_loss_equals_a_loop_over_tokens_whose_rows_are_computed_one_by_one(model: XLNet) -> None:
+    """The slowest way to say it: each target alone, the model shown only what it may see."""
+    tokens, order = batch()
+    config = ObjectiveConfig(spread_share=0.5, random_share=0.5, draft_share=1.0, max_lag=3)
+    order = draw_order(order.to_positions(torch.arange(10) >= order.num_prompt[:, None]), order.length, KEYS, config, 0)
+    drafts = draw_drafts(order, KEYS, config, 0)
+    assert drafts is not None
+    by_step = order.to_steps(tokens)
+
+    def cost(row: int, step: int, seen: int) -> float:
+        one = order.select(torch.tensor([row]))
+        encode = content_rows(one, torch.arange(max(seen, int(one.num_prompt)))[None])
+        logits = model(
+            by_step[row : row + 1],
+            one.sigma,
+            None,
+            encode=encode,
+            query=Rows(torch.tensor([[step]]), torch.tensor([[seen]])),
+        )[0, 0]
+        return -float(logits.masked_fill(FORBIDDEN.ids, -torch.inf).log_softmax(-1)[by_step[row, step]])
+
+    verify = [
+        cost(row, step, step) for row in range(3) for step in range(int(order.num_prompt[row]), int(order.length[row]))
+    ]
+    draft = [
+        cost(row, int(step), int(seen))
+        for row in range(3)
+        for step, seen in zip(drafts.steps[row], drafts.num_visible[row], strict=True)
+        if step < 10
+    ]
+    sums = loss_sums(model, tokens, order, forbidden=FORBIDDEN, drafts=drafts)
+    assert (len(verify), len(draft)) == (int(sums.num_verify), int(sums.num_draft)) == (14, 11)
+    mean = sums.mean()
+    assert mean.verify.item() == pytest.approx(sum(verify) / 14, abs=1e-12)
+    assert mean.draft.item() == pytest.approx(sum(draft) / 11, abs=1e-12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +47,7 @@ def test_the_learning_rate_warms_up_peaks_and_ends_where_told(schedule: str) -> 
     assert course[4] == pytest.approx(0.5, abs=3e-3)
     assert max(course) == pytest.approx(1.0, abs=0.01)
     assert course[-1] == pytest.approx(1.0 if schedule == "constant" else 0.1)
-    assert all(a >= b - 1e-12 for a, b in zip(course[10:], course[11:], strict=False))
+    assert all(a >= b - 1e-12 for a, b in pairwise(course[10:]))
 
 
 def test_a_short_run_warms_up_in_a_twentieth_of_it() -> None:
