@@ -11,8 +11,8 @@ import torch
 from anyorder.draft_length import PassCosts
 from anyorder.model.config import XLNetConfig
 
-SMALL_CPU = PassCosts(rows=(2, 6, 12, 19, 28, 51, 83), costs=(1.0, 1.35, 1.45, 1.48, 1.97, 2.12, 2.6))
-BASE_CPU = PassCosts(rows=(2, 6, 12, 19, 28, 49, 68), costs=(1.0, 1.43, 1.48, 1.59, 1.77, 2.45, 2.82))
+SMALL_CPU = PassCosts(rows=(2, 6, 12, 19, 28, 51, 83), costs=(1.0, 1.61, 1.55, 1.72, 1.88, 2.15, 2.73))
+BASE_CPU = PassCosts(rows=(2, 6, 12, 19, 28, 49, 68), costs=(1.0, 1.18, 1.43, 1.67, 1.66, 2.15, 2.56))
 ACCELERATOR = PassCosts(rows=(1, 64, 256), costs=(1.0, 1.0, 1.2))
 """An assumption, not a measurement: reading the weights bounds a pass of up to some hundred rows."""
 
