@@ -114,8 +114,8 @@ def build(seed: int, packing: Packing) -> XLNet:
 
 
 def print_passes(machine: Machine, networks: dict[Packing, XLNet], task: Task, repeats: int) -> None:
-    """Each kind of pass beside its floor."""
-    print(f"\n{'pass':58} {'ms':>8} {'floor':>8} {'ratio':>6}")
+    """Each kind of pass beside its floor, of the weights alone and with the keys and values it has to read."""
+    print(f"\n{'pass':58} {'ms':>8} {'floor':>8} {'ratio':>6} {'with cache':>11} {'ratio':>6}")
     shapes = (
         ("2 rows (sequential: 1 content, 1 query)", 1, 1, 1),
         ("10 rows (5 content, 5 query)", 1, 5, 5),
@@ -125,14 +125,22 @@ def print_passes(machine: Machine, networks: dict[Packing, XLNet], task: Task, r
     for packing, network in networks.items():
         for name, batch, content, query in shapes:
             took = pass_seconds(network, task, batch=batch, content=content, query=query, repeats=repeats)
-            floor = pass_floor(
-                machine,
-                network.config,
-                content=batch * content,
-                query=batch * query,
-                bytes_per_weight=2 if packing == "float16" else 4,
+            slots = batch * (task.order.num_steps // 2 + content)
+            of_weights, of_all = (
+                pass_floor(
+                    machine,
+                    network.config,
+                    content=batch * content,
+                    query=batch * query,
+                    bytes_per_weight=2 if packing == "float16" else 4,
+                    cached=cached,
+                )
+                for cached in (0, slots)
             )
-            print(f"{packing + ', ' + name:58} {took * 1e3:8.1f} {floor * 1e3:8.1f} {took / floor:6.2f}")
+            print(
+                f"{packing + ', ' + name:58} {took * 1e3:8.1f} {of_weights * 1e3:8.1f} {took / of_weights:6.2f} "
+                f"{of_all * 1e3:11.1f} {took / of_all:6.2f}"
+            )
 
 
 @torch.no_grad()

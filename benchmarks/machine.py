@@ -57,8 +57,21 @@ def linear_weights(config: XLNetConfig) -> tuple[int, int, int]:
     return every, config.n_layer * 2 * width * width, config.vocab_size * width
 
 
-def pass_floor(machine: Machine, config: XLNetConfig, *, content: int, query: int, bytes_per_weight: int = 4) -> float:
-    """The floor of one pass with so many content and query rows (over the whole batch)."""
+def pass_floor(
+    machine: Machine, config: XLNetConfig, *, content: int, query: int, bytes_per_weight: int = 4, cached: int = 0
+) -> float:
+    """The floor of one pass.
+
+    Args:
+        machine: the measured rates.
+        config: the shape.
+        content: content rows over the whole batch.
+        query: query rows over the whole batch.
+        bytes_per_weight: of the linear layers.
+        cached: slots of the key-value cache, over the whole batch, whose float32 keys and values count as bytes read
+            too; with none, the floor is that of the weights alone.
+    """
     every, of_content, of_query = linear_weights(config)
     flops = 2 * (every * (content + query) + of_content * content + of_query * query)
-    return machine.floor((every + of_content + of_query) * bytes_per_weight, flops)
+    num_bytes = (every + of_content + of_query) * bytes_per_weight + cached * 2 * 4 * config.n_layer * config.d_model
+    return machine.floor(num_bytes, flops)
