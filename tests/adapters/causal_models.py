@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from anyorder.adapters.causal import CausalModel, wrap
+from anyorder.adapters.causal import CausalConfig, CausalModel, to_transformers
 
-FAMILIES = ("qwen2", "qwen3", "llama")
-VOCAB = 37
-SHAPE = {
+NAMES = {"qwen2": "Qwen2", "qwen3": "Qwen3", "llama": "Llama"}
+FAMILIES = tuple(NAMES)
+VOCAB = 13
+SHAPE: dict[str, Any] = {
     "vocab_size": VOCAB,
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -26,32 +28,59 @@ SHAPE = {
 
 
 def make(family: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, std: float = 0.3, **options: Any) -> Any:
-    """A model of transformers with weights N(0, std)."""
+    """A model of transformers, weights N(0, std), norms around one: its greedy text wanders and does not repeat."""
     import transformers
 
-    name = {"qwen2": "Qwen2", "qwen3": "Qwen3", "llama": "Llama"}[family]
+    name = NAMES[family]
     settings = SHAPE | ({} if family == "qwen2" else {"head_dim": 12}) | options
     model = getattr(transformers, f"{name}ForCausalLM")(getattr(transformers, f"{name}Config")(**settings))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, std, generator=generator)
+        for name, parameter in model.named_parameters():
+            parameter.normal_(float("norm" in name), std, generator=generator)
     return model.to(dtype).eval()
+
+
+def network(family: str, *, sharpness: float = 1.0, dtype: torch.dtype = torch.float32, **changes: Any) -> CausalModel:
+    """Ours, made without transformers, whose import costs more than most tests; ``sharpness`` scales the logits."""
+    config = CausalConfig(
+        family=family,
+        vocab_size=VOCAB,
+        width=SHAPE["hidden_size"],
+        inner=SHAPE["intermediate_size"],
+        num_layers=SHAPE["num_hidden_layers"],
+        num_heads=SHAPE["num_attention_heads"],
+        num_key_heads=SHAPE["num_key_value_heads"],
+        head_width=8 if family == "qwen2" else 12,
+        eps=1e-6,
+        input_bias=family == "qwen2",
+        output_bias=False,
+        feed_forward_bias=False,
+        has_head_norms=family == "qwen3",
+        is_tied=False,
+        max_length=2048,
+        eos_ids=(0,),
+    )
+    config = dataclasses.replace(config, **changes)
+    model, generator = CausalModel(config), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(float("norm" in name), 0.3, generator=generator)
+        model.norm.mul_(sharpness)
+    model.frequencies = 10000.0 ** -(torch.arange(0, config.head_width, 2) / config.head_width)
+    return model.requires_grad_(False).to(dtype).eval()
 
 
 @cache
 def reference(family: str) -> Any:
-    """The model of a family that most tests share; nobody may change it."""
-    return make(family)
+    """``network(family)`` as a model of transformers; nobody may change it."""
+    import transformers
 
-
-def network(family: str, *, sharpness: float = 1.0, **options: Any) -> CausalModel:
-    """Ours, a fresh copy; ``sharpness`` multiplies the logits."""
-    model = wrap(make(family, **options) if options else reference(family))
-    with torch.no_grad():
-        model.norm.mul_(sharpness)
-        model.mask_embedding.normal_(0.0, 0.3, generator=torch.Generator().manual_seed(7))
-    return model.requires_grad_(False)
+    model = network(family)
+    options = {} if family == "qwen2" else {"head_dim": 12}
+    settings = SHAPE | options | {"rms_norm_eps": 1e-6, "max_position_embeddings": 2048}
+    model.source = getattr(transformers, f"{NAMES[family]}Config")(**settings).to_dict()
+    return to_transformers(model)
 
 
 def ragged_prompts(count: int, *, longest: int = 9, seed: int = 3, vocab: int = VOCAB) -> list[Tensor]:
@@ -75,18 +104,3 @@ def causal_logits(model: CausalModel, tokens: Tensor) -> Tensor:
     positions = torch.arange(tokens.shape[1])
     hidden = model(tokens, positions.expand_as(tokens), (positions[:, None] >= positions)[None])
     return model.logits(hidden)
-
-
-class CountedModel:
-    """A network that counts its passes and notes how many rows each sequence had in them."""
-
-    def __init__(self, model: CausalModel) -> None:
-        self._model = model
-        self.passes: list[list[int]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    def step(self, tokens: Tensor, rows: Any, cache: Any, *, asked: Tensor) -> Tensor:
-        self.passes.append((rows.slots < cache.num_slots).sum(1).tolist())
-        return self._model.step(tokens, rows, cache, asked=asked)

@@ -173,7 +173,10 @@ def test_every_weight_learns_the_mask_embedding_from_the_noisy_loss_alone(
 ) -> None:
     model = network(family).requires_grad_(True)
     loss = mars_loss(model, tokens, is_response, block=4)
-    assert torch.autograd.grad(loss.clean, model.mask_embedding, retain_graph=True, allow_unused=True)[0].abs().max() == 0
+    assert (
+        torch.autograd.grad(loss.clean, model.mask_embedding, retain_graph=True, allow_unused=True)[0].abs().max() == 0
+    )
     (loss.noisy + loss.clean).backward()
     for name, parameter in model.named_parameters():
-        assert parameter.grad is not None and bool(parameter.grad.abs().max() > 0), name
+        assert parameter.grad is not None, name
+        assert bool(parameter.grad.abs().max() > 0), name

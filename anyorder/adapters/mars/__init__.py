@@ -8,11 +8,12 @@ result = mars.generate(model, ids, mode="verify", max_new_tokens=100)
 
 from anyorder.adapters.causal.generation import CausalStats, Generated, NewTokens
 from anyorder.adapters.mars.checkpoint import load, save
-from anyorder.adapters.mars.generate import generate
+from anyorder.adapters.mars.generating import DEFAULT_BLOCK, generate
 from anyorder.adapters.mars.lora import attach_lora
 from anyorder.adapters.mars.objective import Loss, causal_loss, mars_loss, training_mask
 
 __all__ = [
+    "DEFAULT_BLOCK",
     "CausalStats",
     "Generated",
     "Loss",

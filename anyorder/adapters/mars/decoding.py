@@ -45,7 +45,7 @@ class Thresholds:
 
     def __init__(self, tau: Tau, num_sequences: int) -> None:
         self._ask = tau if callable(tau) else None
-        given = [] if callable(tau) else [tau] * num_sequences if isinstance(tau, int | float) else list(tau)
+        given = [] if callable(tau) else [tau] * num_sequences if isinstance(tau, int | float | str) else list(tau)
         if self._ask is None and len(given) != num_sequences:
             raise ValueError(f"tau has {len(given)} values for {num_sequences} prompts: give one, or one a prompt")
         self._given = torch.tensor([_checked(value) for value in given], dtype=torch.float64)

@@ -133,6 +133,8 @@ def _eos(eos_ids: int | Sequence[int] | None, network: CausalModel) -> tuple[int
 
 def _per_prompt(name: str, value: int | Sequence[int], count: int) -> list[int]:
     """One integer a prompt."""
+    if isinstance(value, float | str):
+        raise TypeError(f"{name} must be an integer, or one a prompt; got {value!r}")
     values = [value] * count if isinstance(value, int) else list(value)
     if len(values) != count:
         raise ValueError(f"{name} has {len(values)} values for {count} prompts: give one, or one a prompt")
