@@ -73,5 +73,5 @@ def _feature_weights(offset: int, config: XLNetConfig) -> Tensor:
     features = sinusoids(FITTED_DISTANCES, config, torch.empty(0, dtype=torch.float64))
     features = torch.cat([features, torch.ones(len(features), 1, dtype=torch.float64)], 1) * importance[:, None]
     ridge = 1e-3 * torch.eye(features.shape[1], dtype=torch.float64)
-    solution = torch.linalg.solve(features.t() @ features + ridge, features.t() @ (wanted * importance))
+    solution: Tensor = torch.linalg.solve(features.t() @ features + ridge, features.t() @ (wanted * importance))
     return solution[:-1].float()

@@ -64,14 +64,14 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
-                    self._move(weight, group)
+                    self._move(weight, weight.grad, group)
         return loss
 
-    def _move(self, weight: Tensor, group: dict[str, Any]) -> None:
+    def _move(self, weight: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         state = self.state[weight]
         if not state:
             state["mean"] = torch.zeros_like(weight)
-        mean: Tensor = state["mean"].lerp_(weight.grad, 1 - group["momentum"])
-        update = orthogonalise(weight.grad.lerp(mean, group["momentum"]))
+        mean: Tensor = state["mean"].lerp_(gradient, 1 - group["momentum"])
+        update = orthogonalise(gradient.lerp(mean, group["momentum"]))
         weight.mul_(1 - group["lr"] * group["weight_decay"])
         weight.add_(update, alpha=-0.2 * group["lr"] * math.sqrt(max(weight.shape)))

@@ -159,7 +159,7 @@ def train_step(model: XLNet, optimiser: torch.optim.AdamW, sampler: Sampler, for
         draft_share=DRAFT_SHARE,
         generator=sampler.generator,
     )
-    (loss.verify + DRAFT_WEIGHT * loss.draft).backward()
+    (loss.verify + DRAFT_WEIGHT * loss.draft).backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimiser.step()
     optimiser.zero_grad()

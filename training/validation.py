@@ -72,7 +72,7 @@ def held_out_set(
         batch = collate(examples, length, codec.forbidden_ids)
         size = max(min(16, ROWS_AT_ONCE // (2 * length * codec.vocab_size)), 1)
         order = Order.from_targets(batch.is_target, batch.length)
-        rows = torch.arange(count).split(size)
+        rows = torch.split(torch.arange(count), size)
         sets[name] = [(batch.tokens[part], order.select(part)) for part in rows]
     return sets
 
