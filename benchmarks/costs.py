@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from itertools import accumulate
 
 import torch
 
@@ -40,7 +41,8 @@ def main() -> None:
             runs = [run(network, task, "one-pass", draft_length).stats[0] for _ in range(args.repeats + 1)][1:]
             rows.append(round(runs[0].rows / runs[0].nfe))
             costs.append(statistics.median(stats.seconds / stats.nfe for stats in runs))
-        relative = tuple(round(cost / costs[0], 2) for cost in costs)
+        # More rows never cost less: where the clock says so it is noise.
+        relative = tuple(round(cost / costs[0], 2) for cost in accumulate(costs, max))
         print(f"{name} = PassCosts(rows={tuple(rows)}, costs={relative})  # sequential: {costs[0] * 1e3:.2f} ms a pass")
 
 
