@@ -24,14 +24,14 @@ from anyorder.uniforms import Uniforms
 from anyorder.verify import Verdict, verify
 
 EXACT, CAUGHT = 1e-10, 1e-3
-VOCAB, EOS = 4, 3
-PROMPTS = [torch.tensor([1, 2]), torch.tensor([3, 0, 1]), torch.tensor([2])]
+VOCAB, EOS = 3, 2
+PROMPTS = [torch.tensor([1, 2]), torch.tensor([0, 2, 1]), torch.tensor([2])]
 LIMITS = torch.tensor([3, 4, 2])
 SAMPLINGS = {
     "plain": Sampling(),
     "T = 0.7": Sampling(temperature=0.7),
     "top-k": Sampling(top_k=2),
-    "T, top-k, top-p": Sampling(temperature=1.3, top_k=3, top_p=0.8),
+    "T, top-k, top-p": Sampling(temperature=1.3, top_k=2, top_p=0.7),
 }
 
 

@@ -148,8 +148,23 @@ def test_sequences_packed_into_a_row_count_and_see_as_if_each_had_its_own() -> N
     documents = torch.tensor([[4] * 5 + [2] * 6, [1] * 4 + [9] * 7])
     loss = mars_loss(model, packed, is_response, block=block, documents=documents)
     assert torch.allclose(torch.stack(loss), torch.stack(apart), atol=TOLERANCE, rtol=0)
-    plain = causal_loss(model, packed, is_response, documents)
+    plain = causal_loss(model, packed, is_response, documents=documents)
     assert torch.allclose(plain, apart[1], atol=TOLERANCE, rtol=0)
+
+
+@torch.no_grad()
+def test_per_token_every_response_token_counts_alike(tokens: Tensor, is_response: Tensor) -> None:
+    model = network("qwen2")
+    weights = [int(row[1:].sum()) for row in is_response]
+    apart = [
+        (count, mars_loss(model, tokens[row : row + 1], is_response[row : row + 1], block=4))
+        for row, count in enumerate(weights)
+    ]
+    wanted = torch.stack([count * torch.stack(loss) for count, loss in apart]).sum(0) / sum(weights)
+    assert weights[0] != weights[1]
+    loss = mars_loss(model, tokens, is_response, block=4, per_token=True)
+    assert torch.allclose(torch.stack(loss), wanted, atol=TOLERANCE, rtol=0)
+    assert torch.allclose(causal_loss(model, tokens, is_response, per_token=True), wanted[1], atol=TOLERANCE, rtol=0)
 
 
 def test_documents_are_numbered_and_their_positions_start_anew() -> None:

@@ -1,4 +1,4 @@
-"""MARS on a corpus that a tiny model learns in seconds: drafts are kept, the text is greedy's, a LoRA spares the base."""
+"""MARS on a corpus that a tiny model learns in seconds: drafts are kept, the text is greedy, a LoRA spares the base."""
 
 from __future__ import annotations
 

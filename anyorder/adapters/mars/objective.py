@@ -91,6 +91,7 @@ def mars_loss(
     *,
     block: int,
     documents: Tensor | None = None,
+    per_token: bool = False,
 ) -> Loss:
     """The two losses of a batch; train on ``noisy + alpha * clean`` with alpha = 1.
 
@@ -101,13 +102,21 @@ def mars_loss(
             count.
         block: B.
         documents: (B, L) int64, several sequences in a row; each counts like any other.
+        per_token: let every token count alike instead, as packed pieces of documents want it.
     """
     clean, noisy = both_copies(model, tokens, is_response, documents, block)
-    targets = _Targets(tokens, is_response, documents)
+    targets = _Targets(tokens, is_response, documents, per_token=per_token)
     return Loss(targets.loss(model, noisy), targets.loss(model, clean))
 
 
-def causal_loss(model: CausalModel, tokens: Tensor, is_response: Tensor, documents: Tensor | None = None) -> Tensor:
+def causal_loss(
+    model: CausalModel,
+    tokens: Tensor,
+    is_response: Tensor,
+    *,
+    documents: Tensor | None = None,
+    per_token: bool = False,
+) -> Tensor:
     """Plain autoregressive fine-tuning on the same targets, weighted the same way: the control.
 
     Args:
@@ -115,11 +124,12 @@ def causal_loss(model: CausalModel, tokens: Tensor, is_response: Tensor, documen
         tokens: (B, L) int64.
         is_response: (B, L) bool.
         documents: (B, L) int64 or ``None``.
+        per_token: let every token count alike.
     """
     number, positions = _bounds(tokens, documents)
     visible = (number[:, :, None] == number[:, None, :]) & (positions[:, None, :] <= positions[:, :, None])
     hidden = model(tokens, positions.expand_as(tokens), visible)
-    return _Targets(tokens, is_response, documents).loss(model, hidden)
+    return _Targets(tokens, is_response, documents, per_token=per_token).loss(model, hidden)
 
 
 def _bounds(tokens: Tensor, documents: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -133,14 +143,17 @@ def _bounds(tokens: Tensor, documents: Tensor | None) -> tuple[Tensor, Tensor]:
 class _Targets:
     """The (T,) response tokens of a batch that some row predicts, and what each counts.
 
-    A token counts one over its sequence's tokens and over the number of sequences that have any.
+    A token counts one over its sequence's tokens and over the number of sequences that have any, or ``per_token`` one
+    over all tokens.
     """
 
-    def __init__(self, tokens: Tensor, is_response: Tensor, documents: Tensor | None) -> None:
+    def __init__(self, tokens: Tensor, is_response: Tensor, documents: Tensor | None, *, per_token: bool) -> None:
         number, positions = (part.expand_as(tokens) for part in _bounds(tokens, documents))
         self._row, self._place = (is_response & (positions > 0)).nonzero(as_tuple=True)
         self._tokens = tokens[self._row, self._place]
         sequence = self._row * tokens.shape[1] + number[self._row, self._place]
+        if per_token:
+            sequence = torch.zeros_like(sequence)
         counts = sequence.bincount()
         self._weights = 1.0 / (counts[sequence] * (counts > 0).sum())
 

@@ -1,0 +1,41 @@
+"""Train a causal model to draft its next tokens (MARS): ``python training/fit_mars.py --init_from DIR --block 4``.
+
+    python training/fit_mars.py --objective causal --minutes 90 --out runs/mini-causal-code
+    python training/fit_mars.py --init_from runs/mini-causal-code --block 4 --minutes 45 --out runs/mars-4
+    python training/fit_mars.py --init_from HuggingFaceTB/SmolLM2-135M --lora_rank 16 --chat chat.jsonl --minutes 60
+
+The first makes a small Qwen2 by plain autoregressive training, the second teaches it to draft, the third teaches only
+the mask rows of a model from the Hub, whose own output stays what it was. Options of the run, the data and the
+optimiser are those of ``fit.py``; the same command goes on after a kill. ``best`` and ``last`` are for ``mars.load``
+and, but for a LoRA, for transformers.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run as a file: its own directory is on the path, and the packages are beside it
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from training.allocator import keep_freed_memory
+from training.mars_config import parse
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; 2 for what the user can put right."""
+    try:
+        config = parse(sys.argv[1:] if arguments is None else arguments)
+        from training.mars_run import fit  # Lightning takes seconds, which a mistyped flag need not wait for
+
+        best = fit(config)
+    except ValueError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    sys.stderr.write(f"{best} holds the best model: anyorder.adapters.mars.load({str(best)!r})\n")
+    return 0
+
+
+if __name__ == "__main__":
+    keep_freed_memory()
+    sys.exit(main())

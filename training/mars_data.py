@@ -1,0 +1,159 @@
+"""Micro-batches of a MARS run: packed documents by the data code of ``fit.py``, or prompts with responses from a file.
+
+Every token of a document is a response but its first few, a number drawn anew for each sequence, so that prompts end at
+every place of a block and runs of every length occur. Of a chat only the response counts; unless it was cut, it is
+filled with the end of text up to a multiple of the block, as the paper does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor
+
+from anyorder.codec.base import Codec
+from training.documents import is_held_out
+from training.keyed import keyed_generator, keyed_random
+from training.stream import Batch
+
+
+class MarsBatch(NamedTuple):
+    """A micro-batch.
+
+    Attributes:
+        tokens: (B, L) int64, padding at the end.
+        is_response: (B, L) bool, the tokens to predict.
+        documents: (B, L) int64 if several share a row.
+        place: where the data goes on behind it.
+    """
+
+    tokens: Tensor
+    is_response: Tensor
+    documents: Tensor | None
+    place: tuple[int, Any]
+
+    def to(self, device: torch.device) -> MarsBatch:
+        """The same on a device."""
+        documents = None if self.documents is None else self.documents.to(device)
+        return MarsBatch(self.tokens.to(device), self.is_response.to(device), documents, self.place)
+
+
+def from_packed(batch: Batch, separator_id: int, block: int, seed: int) -> MarsBatch:
+    """A micro-batch of packed documents, each ended by a separator, which is part of it."""
+    tokens, length = batch.tokens, batch.length
+    ended = (tokens == separator_id).long()
+    documents = ended.cumsum(1) - ended
+    heads = [keyed_random(seed, "prompt", *key).randint(1, block) for key in batch.keys]
+    place = torch.arange(tokens.shape[1])
+    is_response = (place >= torch.tensor(heads)[:, None]) & (place < length[:, None])
+    return MarsBatch(tokens, is_response, documents, (batch.shard, batch.place))
+
+
+class Example(NamedTuple):
+    """One prompt with its response, as ids."""
+
+    prompt: list[int]
+    response: list[int]
+
+
+def read_chat(path: Path, codec: Codec, eos_id: int) -> tuple[list[Example], list[Example]]:
+    """The examples of a .jsonl file: those to train on, and those held out by a hash of their text.
+
+    Raises:
+        ValueError: for a line that is no such object, with its number.
+    """
+    train: list[Example] = []
+    held_out: list[Example] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            prompt, response = entry["prompt"], entry["response"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f'{path}:{number}: a line is {{"prompt": ..., "response": ...}}; got {line[:60]!r}'
+            ) from error
+        if not isinstance(prompt, str) or not isinstance(response, str) or not prompt:
+            raise ValueError(f"{path}:{number}: prompt and response are text, and the prompt is not empty")
+        example = Example(list(codec.encode(prompt)), [*codec.encode(response), eos_id])
+        (held_out if is_held_out(prompt + response, 0.05) else train).append(example)
+    if not train:
+        raise ValueError(f"{path} has no examples to train on")
+    return train, held_out or train[:16]
+
+
+def collate(examples: list[Example], *, block: int, max_length: int, eos_id: int) -> MarsBatch:
+    """Cut at ``max_length``, fill up blocks, pad; what is filled up is response, what pads is not."""
+    rows = []
+    for example in examples:
+        ids = [*example.prompt, *example.response]
+        if len(ids) <= max_length:
+            ids += [eos_id] * (-len(ids) % block)
+        rows.append(ids[:max_length] if len(ids) > max_length + block else ids)
+    width = max(map(len, rows))
+    tokens = torch.full((len(rows), width), eos_id)
+    is_response = torch.zeros(len(rows), width, dtype=torch.bool)
+    for row, (ids, example) in enumerate(zip(rows, examples, strict=True)):
+        tokens[row, : len(ids)] = torch.tensor(ids)
+        is_response[row, len(example.prompt) : len(ids)] = True
+    return MarsBatch(tokens, is_response, None, (0, {}))
+
+
+class ChatData(LightningDataModule):
+    """Prompts with responses, shuffled anew every epoch; micro-batch m of a run is the same whatever came before.
+
+    Attributes:
+        consumed: micro-batches trained on, over all ranks.
+    """
+
+    def __init__(self, examples: list[Example], *, rows: int, accumulate: int, seed: int, collate: Any) -> None:
+        super().__init__()
+        self.examples, self.rows, self.accumulate, self.seed = examples, rows, accumulate, seed
+        self.collate = collate
+        self.consumed = 0
+
+    def train_dataloader(self) -> ChatSteps:
+        """The steps of this rank, from where the run is."""
+        ranks, rank = self.trainer.world_size, self.trainer.global_rank  # type: ignore[union-attr]
+        return ChatSteps(self, self.consumed + rank, ranks)
+
+    def batch(self, number: int) -> MarsBatch:
+        """Micro-batch ``number`` of the run."""
+        per_epoch = max(len(self.examples) // self.rows, 1)
+        epoch, index = divmod(number, per_epoch)
+        order = torch.randperm(len(self.examples), generator=keyed_generator(self.seed, "chat", epoch))
+        picked = [self.examples[i] for i in order[index * self.rows : (index + 1) * self.rows].tolist()]
+        made: MarsBatch = self.collate(picked)
+        return made._replace(place=(0, {"number": number}))
+
+    def record(self, places: list[tuple[int, Any]]) -> None:
+        """A step was done on these micro-batches."""
+        self.consumed += len(places) * self.trainer.world_size  # type: ignore[union-attr]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the run goes on."""
+        return {"consumed": self.consumed}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.consumed = state_dict["consumed"]
+
+
+class ChatSteps:
+    """Micro-batches, as many at a time as a step takes."""
+
+    def __init__(self, data: ChatData, first: int, ranks: int) -> None:
+        self._data, self._number, self._ranks = data, first, ranks
+
+    def __iter__(self) -> Iterator[list[MarsBatch]]:
+        number = self._number
+        while True:
+            numbers = [number + i * self._ranks for i in range(self._data.accumulate)]
+            yield [self._data.batch(each) for each in numbers]
+            number += self._data.accumulate * self._ranks

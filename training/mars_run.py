@@ -1,0 +1,272 @@
+"""A MARS run: tokenizer, network, data, then Lightning until steps or minutes are used up."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from lightning.pytorch import Callback, LightningDataModule, Trainer
+from tqdm import tqdm
+
+from anyorder.adapters import causal, mars
+from anyorder.adapters.causal import CausalModel
+from anyorder.codec import SentencePieceCodec, train_vocabulary
+from training.callbacks import Checkpoint
+from training.clock import Clock
+from training.data import FitData
+from training.documents import Documents
+from training.files import write_atomically
+from training.keyed import keyed_generator, keyed_random
+from training.logs import make_logger
+from training.mars_config import FitMarsConfig, flat
+from training.mars_data import ChatData, MarsBatch, collate, from_packed, read_chat
+from training.mars_module import MarsModule, held_out_figures
+from training.pieces import Lengths, packed
+from training.resume import FREE, LAST
+from training.sources import open_documents
+from training.stream import Batch
+
+VOCABULARY = "tokenizer.model"
+
+
+class HubCodec:
+    """A tokenizer of transformers as the data code wants it."""
+
+    forbidden_ids: tuple[int, ...] = ()
+
+    def __init__(self, tokenizer: Any) -> None:
+        if tokenizer.eos_token_id is None:
+            raise ValueError("the tokenizer names no token that ends a text, and documents need one between them")
+        self._tokenizer, self.vocab_size, self.separator_id = tokenizer, len(tokenizer), tokenizer.eos_token_id
+
+    def encode(self, text: str) -> Sequence[int]:
+        """Text to ids, nothing added."""
+        return self._tokenizer(text, add_special_tokens=False, verbose=False).input_ids  # type: ignore[no-any-return]
+
+    def save(self, directory: Path) -> None:
+        """Write the tokenizer beside a model."""
+        self._tokenizer.save_pretrained(directory)
+
+
+def fit(config: FitMarsConfig) -> Path:
+    """Train; returns the directory of the best model.
+
+    Raises:
+        ValueError: if the data, the start or the options do not work.
+    """
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    torch.set_num_threads(config.run.threads)
+    clock = Clock(config.run)
+    documents = None if config.mars.chat else open_documents(config.data, config.run.seed)
+    checkpoint = _open(config)
+    codec = open_codec(config, documents)
+    network = prepare_network(config, codec)
+    data, held_out = _data(config, documents, codec)
+    to_batch = partial(_to_batch, separator_id=codec.separator_id, block=config.mars.block, seed=config.run.seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning")  # advice on loaders and checkpoints, which are ours
+        trainer = Trainer(
+            accelerator=config.run.accelerator,
+            devices=config.run.devices,
+            strategy=config.run.strategy,
+            precision=config.run.precision,
+            max_epochs=-1,
+            logger=make_logger(config.run),
+            callbacks=[MarsReport(network, codec, held_out, config), Checkpoint(config.run)],
+            default_root_dir=config.run.out,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+        )
+        trainer.fit(MarsModule(network, config, clock, to_batch), datamodule=data, ckpt_path=checkpoint)
+    return config.run.out / "best"
+
+
+def open_codec(config: FitMarsConfig, documents: Documents | None) -> Any:
+    """The vocabulary: of the model the run starts from, a SentencePiece model that was given, or a fresh one."""
+    start = Path(config.run.init_from or "")
+    found = [
+        path for path in (start / "best" / VOCABULARY, start / VOCABULARY) if config.run.init_from and path.is_file()
+    ]
+    if found:
+        return SentencePieceCodec.from_file(found[0])
+    if config.run.init_from:
+        from transformers import AutoTokenizer
+
+        return HubCodec(AutoTokenizer.from_pretrained(config.run.init_from))
+    path = config.data.tokenizer or config.run.out / VOCABULARY
+    if not path.is_file():
+        if documents is None:
+            raise ValueError("a fresh model on --chat needs a vocabulary: --tokenizer")
+        texts = documents.first(config.data.vocabulary_documents, held_out=False)
+        write_atomically(path, train_vocabulary(texts, vocab_size=config.data.vocab_size))
+    return SentencePieceCodec.from_file(path)
+
+
+def prepare_network(config: FitMarsConfig, codec: Any) -> CausalModel:
+    """A fresh Qwen2, or the model that ``init_from`` names, ready to train."""
+    options, start = config.mars, config.run.init_from
+    if start is None:
+        network = _fresh(config, codec)
+    elif any((found := path).joinpath("mars.json").is_file() for path in (Path(start) / "best", Path(start))):
+        network = mars.load(found)
+    else:
+        network = causal.load(start)
+    network.requires_grad_(True).train()
+    network.block, network.sees_both_ways = options.block, options.sees_both_ways
+    if options.objective == "causal":
+        network.block = None
+    if options.mask_id is not None:
+        network.use_mask_id(options.mask_id)
+    if options.lora_rank:
+        mars.attach_lora(network, rank=options.lora_rank, alpha=options.lora_alpha)
+    return network
+
+
+def _fresh(config: FitMarsConfig, codec: Any) -> CausalModel:
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    options = config.mars
+    shape = Qwen2Config(
+        vocab_size=codec.vocab_size,
+        hidden_size=options.width,
+        intermediate_size=options.inner or 3 * options.width,
+        num_hidden_layers=options.layers,
+        num_attention_heads=options.heads,
+        num_key_value_heads=options.heads,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        initializer_range=options.initializer_range,
+        bos_token_id=codec.separator_id,
+        eos_token_id=codec.separator_id,
+    )
+    network = causal.wrap(Qwen2ForCausalLM(shape))
+    generator = keyed_generator(config.run.seed, "weights")
+    with torch.no_grad():
+        for parameter in network.parameters():
+            if parameter.dim() == 2 or parameter is network.mask_embedding:
+                parameter.normal_(0.0, options.initializer_range, generator=generator)
+    return network
+
+
+def _data(
+    config: FitMarsConfig, documents: Documents | None, codec: Any
+) -> tuple[LightningDataModule, list[MarsBatch]]:
+    """The data of the run, and held-out micro-batches that are always the same."""
+    options, eos = config.mars, codec.separator_id
+    if options.chat is not None:
+        train, rest = read_chat(options.chat, codec, eos)
+        make = partial(collate, block=options.block, max_length=options.max_length, eos_id=eos)
+        rows = max(config.data.tokens_per_step // options.max_length, 1)
+        data = ChatData(train, rows=rows, accumulate=config.data.accumulate, seed=config.run.seed, collate=make)
+        return data, [make(rest[i : i + rows]) for i in range(0, min(len(rest), config.run.validate_windows), rows)]
+    if documents is None:
+        raise ValueError("say what to train on: --data or --chat")
+    length = max(config.data.lengths)
+    texts = documents.first(4 * config.run.validate_windows, held_out=True)
+    pieces = packed(texts, Lengths({length: 1.0}), codec, eos, keyed_random("held out", "mars"))
+    ids = [piece.ids for piece in pieces if len(piece.ids) == length][: config.run.validate_windows]
+    if not ids:
+        raise ValueError(f"the held-out documents do not fill one sequence of {length} tokens")
+    batches = []
+    for start in range(0, len(ids), 16):
+        tokens = torch.tensor(ids[start : start + 16])
+        keys = [(0, start + row) for row in range(len(tokens))]
+        full = torch.full((len(tokens),), length)
+        batch = Batch(tokens, torch.zeros_like(tokens, dtype=torch.bool), full, keys, 0, {})
+        batches.append(from_packed(batch, eos, options.block, 0))
+    return FitData(documents, codec, 1.0, config.fit), batches
+
+
+def _to_batch(batch: Batch | MarsBatch, *, separator_id: int, block: int, seed: int) -> MarsBatch:
+    return batch if isinstance(batch, MarsBatch) else from_packed(batch, separator_id, block, seed)
+
+
+def _open(config: FitMarsConfig) -> Path | None:
+    """Make the run's directory; returns the checkpoint to go on from, if there is one of the same run."""
+    out, values = config.run.out, flat(config)
+    out.mkdir(parents=True, exist_ok=True)
+    last, path = out / LAST, out / "config.yaml"
+    goes_on = config.run.resume and last.exists()
+    if goes_on:
+        before = yaml.safe_load(path.read_text(encoding="utf-8"))
+        changed = [name for name, value in values.items() if name not in FREE and before.get(name, value) != value]
+        if changed:
+            raise ValueError(
+                f"{out} holds a run with another {', '.join(changed)}: choose another --out, give the same options "
+                f"to go on, or start over with --resume false"
+            )
+    else:
+        for name in (LAST, "log.csv", VOCABULARY):
+            (out / name).unlink(missing_ok=True)
+    write_atomically(path, yaml.safe_dump(values, sort_keys=False).encode())
+    return last if goes_on else None
+
+
+class MarsReport(Callback):
+    """Log, validate, keep the best model (by clean plus noisy nats, or clean alone where nothing drafts)."""
+
+    def __init__(self, network: CausalModel, codec: Any, held_out: list[MarsBatch], config: FitMarsConfig) -> None:
+        self.network, self.codec, self.held_out, self.config = network, codec, held_out, config
+        self.best, self._next = float("inf"), 0.0
+        self._bar: tqdm[Any] | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What survives a kill."""
+        return {"best": self.best, "next": self._next}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """See ``state_dict``."""
+        self.best, self._next = state_dict["best"], state_dict["next"]
+
+    def on_train_batch_end(self, trainer: Trainer, module: Any, _out: Any, _batch: Any, _index: int) -> None:
+        """After every step."""
+        run, minutes = self.config.run, module.clock.seconds / 60
+        if self._bar is None:
+            self._bar = tqdm(total=run.max_steps or round(60 * (run.minutes or 0)), desc=run.out.name, mininterval=1)
+        self._bar.n = min(module.steps if run.max_steps else round(60 * minutes), self._bar.total)
+        self._bar.set_postfix(
+            step=module.steps, noisy=f"{module.train_loss[0]:.3f}", clean=f"{module.train_loss[1]:.3f}"
+        )
+        due = module.steps % run.validate_every == 0 if run.validate_every else minutes >= self._next
+        figures = {"tokens": module.tokens_seen, "minutes": minutes}
+        figures |= {"train_noisy": float(module.train_loss[0]), "train_clean": float(module.train_loss[1])}
+        if due or trainer.should_stop:
+            self._next = minutes + run.validate_minutes
+            figures |= self._validate(trainer)
+        elif module.steps % run.log_every:
+            return
+        if trainer.logger is not None:
+            trainer.logger.log_metrics(figures, module.steps)
+
+    def _validate(self, trainer: Trainer) -> dict[str, float]:
+        """Measure, and write what is best so far and, at the end, what came last."""
+        self.network.eval()
+        figures = held_out_figures(self.network, self.held_out, self.config.mars.block)
+        score = figures["density"] + (figures["noisy"] if self.config.mars.objective == "mars" else 0.0)
+        improved, self.best = score < self.best, min(score, self.best)
+        for name, wanted in (("best", improved), ("last", trainer.should_stop)):
+            if wanted and trainer.is_global_zero:
+                self._write(self.config.run.out / name)
+        self.network.train()
+        return figures
+
+    def _write(self, directory: Path) -> None:
+        """Write or replace a model's directory; a kill leaves the old one or the new one."""
+        partial, old = directory.with_name(directory.name + ".partial"), directory.with_name(directory.name + ".old")
+        for left in (partial, old):
+            shutil.rmtree(left, ignore_errors=True)
+        mars.save(self.network, partial, base=self.config.run.init_from if self.config.mars.lora_rank else None)
+        self.codec.save(partial)
+        if directory.exists():
+            directory.rename(old)
+        partial.rename(directory)
+        shutil.rmtree(old, ignore_errors=True)
