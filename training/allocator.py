@@ -13,6 +13,12 @@ M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 """The names of ``malloc.h``."""
 
 
+def release_freed_memory() -> None:
+    """Give back once what is free now: after a validation, whose large tensors the next steps have no use for."""
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def keep_freed_memory() -> bool:
     """Tell glibc to keep what is freed, for the rest of this process; False where there is no glibc."""
     if platform.libc_ver()[0] != "glibc":

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 import anyorder
 from anyorder.model.loaded import Model
+from training.allocator import release_freed_memory
 from training.config import RunConfig
 from training.data import FitData
 from training.exports import export
@@ -149,6 +150,7 @@ class Report(Callback):
                     export(model, self.config.out / name, acceptance=kept, card=card, dtype=dtype)
             log_text(trainer.logger, self.config.out, "infills", _infills(model, self.texts), module.steps)
         network.train()
+        release_freed_memory()
         return figures
 
 

