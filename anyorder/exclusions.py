@@ -16,7 +16,8 @@ def exclude(model: Model, strings: Sequence[str]) -> Forbidden:
 
     Args:
         model: its vocabulary may be padded beyond its codec's; such ids stand for nothing.
-        strings: what no fill may contain.
+        strings: what no fill may contain. U+FFFD stands for bytes that are no text, so forbidding it also forbids
+            tokens that are part of a character.
 
     Raises:
         ValueError: if no token is left to draw, or a string is empty or not valid Unicode.
@@ -31,7 +32,17 @@ def exclude(model: Model, strings: Sequence[str]) -> Forbidden:
     token_bytes = [
         b"" if token in padding else codec.token_bytes(token) for token in range(vocab_size if encoded else 0)
     ]
+    if any("\ufffd" in string for string in strings):
+        never |= {token for token, piece in enumerate(token_bytes) if not _is_text(piece)}
     forbidden = Forbidden.of(vocab_size, ids=never, strings=encoded, token_bytes=token_bytes)
     if bool(forbidden.ids.all()):
         raise ValueError(f"forbidden={list(strings)!r} leaves no token to fill a blank with")
     return forbidden
+
+
+def _is_text(piece: bytes) -> bool:
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

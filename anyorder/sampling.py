@@ -9,6 +9,7 @@ to float32, float64 stays; forbidden tokens arrive as minus infinity and keep pr
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 
 import torch
@@ -34,20 +35,21 @@ class Sampling:
     top_p: float | None = None
 
     def __post_init__(self) -> None:
-        _require_number("temperature", self.temperature)
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise ValueError(
-                f"temperature must be a finite number of at least 0 (0 is greedy); got {self.temperature!r}"
-            )
+        temperature = _number("temperature", self.temperature)
+        if not 0 <= temperature < math.inf:
+            raise ValueError(f"temperature must be a finite number of at least 0 (0 is greedy); got {temperature!r}")
+        object.__setattr__(self, "temperature", temperature)
         if self.top_k is not None:
-            if isinstance(self.top_k, bool) or not isinstance(self.top_k, int):
+            if isinstance(self.top_k, bool) or not isinstance(self.top_k, numbers.Integral):
                 raise TypeError(f"top_k must be an integer or None; got {self.top_k!r} ({type(self.top_k).__name__})")
             if self.top_k < 1:
                 raise ValueError(f"top_k must be at least 1 (None keeps every token); got {self.top_k}")
+            object.__setattr__(self, "top_k", int(self.top_k))
         if self.top_p is not None:
-            _require_number("top_p", self.top_p)
-            if not 0 < self.top_p <= 1:
-                raise ValueError(f"top_p must lie in (0, 1] (None keeps every token); got {self.top_p!r}")
+            top_p = _number("top_p", self.top_p)
+            if not 0 < top_p <= 1:
+                raise ValueError(f"top_p must lie in (0, 1] (None keeps every token); got {top_p!r}")
+            object.__setattr__(self, "top_p", top_p)
 
     def probs(self, logits: Tensor) -> Tensor:
         """The distribution tokens are drawn from.
@@ -64,7 +66,9 @@ class Sampling:
             best = logits.argmax(-1, keepdim=True)
             return torch.zeros_like(logits).scatter(-1, best, 1.0)
         if self.temperature != 1:
-            logits = logits / self.temperature
+            # Only differences matter, and a float32 cannot hold what an extreme temperature makes of the rest.
+            below_top = (logits - logits.amax(-1, keepdim=True)).double()
+            logits = (below_top / self.temperature).to(logits.dtype)
         if self.top_k is not None:
             kth = logits.topk(min(self.top_k, logits.shape[-1])).values[..., -1:]
             logits = logits.masked_fill(logits < kth, -math.inf)
@@ -102,6 +106,10 @@ def log_density(logits: Tensor, tokens: Tensor) -> Tensor:
     return torch.where(chosen == -math.inf, chosen, chosen - logits.logsumexp(-1))
 
 
-def _require_number(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__})")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

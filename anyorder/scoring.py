@@ -214,7 +214,8 @@ def _score(questions: Sequence[_Question], forbidden: Forbidden, model: Model) -
     permutations = [question.permutation for question in questions]
     batch = collate(passages, permutations, padding_id=model.codec.mask_id)
     tokens, bans = batch.order.to_steps(batch.tokens), forbidden.within(batch.blank)
-    terms = joint_log_prob(model.network, tokens, batch.order, forbidden=bans)
+    with torch.autocast(model.device.type, enabled=False):  # as in ``decode``
+        terms = joint_log_prob(model.network, tokens, batch.order, forbidden=bans)
     by_position = batch.order.to_positions(terms.cpu()).tolist()
     return [
         list(passage.at_targets(row[: len(passage.tokens)])) for passage, row in zip(passages, by_position, strict=True)

@@ -57,3 +57,11 @@ def _without_bytes(model: Model) -> Model:
     """A checkpoint that forbids the pieces of characters, so that forbidding every character leaves nothing."""
     pieces = tuple(token for token in range(model.codec.vocab_size) if not model.codec.token_bytes(token).isascii())
     return dataclasses.replace(model, settings=dataclasses.replace(model.settings, forbidden_ids=pieces))
+
+
+def test_forbidding_the_replacement_character_leaves_only_whole_characters(tiny: Model) -> None:
+    for seed in range(3):
+        free = anyorder.infill("<mask:40>", model=tiny, temperature=1000.0, seed=seed)
+        bound = anyorder.infill("<mask:40>", model=tiny, temperature=1000.0, seed=seed, forbidden="\ufffd")
+        assert "\ufffd" not in bound.text
+        assert "\ufffd" in free.text, "or this test shows nothing"

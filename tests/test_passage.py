@@ -101,3 +101,11 @@ def test_batches_hold_every_sequence_once_and_stay_within_the_limit(lengths: lis
     assert sorted(number for batch in made for number in batch) == list(range(len(lengths)))
     for batch in made:
         assert len(batch) == 1 or len(batch) * max(lengths[number] for number in batch) <= limit
+
+
+def test_a_text_without_targets_is_never_too_long() -> None:
+    passage = assemble(layout_of([50, 50]), [()], max_length=12)
+    assert passage.num_targets == 0
+    assert len(passage.tokens) <= 12
+    with pytest.raises(ValueError, match="takes 12"):
+        assemble(layout_of([50, 50]), [()], max_length=12, margin=1)

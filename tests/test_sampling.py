@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -129,3 +130,27 @@ def test_log_density_can_be_differentiated() -> None:
 def test_bad_sampling_is_refused(given_options: dict[str, object], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         Sampling(**given_options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.9}])
+def test_no_temperature_however_extreme_makes_a_forbidden_token_possible(
+    dtype: torch.dtype, options: dict[str, float]
+) -> None:
+    logits = torch.tensor([[-math.inf, 80.0, 20.0, 79.0, -90.0]], dtype=dtype)
+    for temperature in (5e-324, 1e-300, 1e-38, 1e-10):
+        assert Sampling(temperature=temperature, **options).probs(logits).tolist() == [[0, 1, 0, 0, 0]], temperature
+    for temperature in (1e39, 1e300):
+        probs = Sampling(temperature=temperature).probs(logits)
+        torch.testing.assert_close(probs, torch.tensor([[0, 0.25, 0.25, 0.25, 0.25]], dtype=dtype))
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given_options = Sampling(temperature=np.float32(0.5), top_k=np.int64(3), top_p=np.float64(0.9))
+    assert given_options == Sampling(temperature=0.5, top_k=3, top_p=0.9)
+    assert isinstance(given_options.top_k, int)
+
+
+def test_a_number_too_large_for_a_float_is_infinite() -> None:
+    with pytest.raises(ValueError, match="temperature must be a finite number of at least 0"):
+        Sampling(temperature=10**400)

@@ -52,12 +52,15 @@ def decode(
     """
     _check(model, tokens, order, uniforms, forbidden)
     method = options.effective_method
-    session = Session(model, tokens, order, uniforms=uniforms, options=options, forbidden=forbidden, on_round=on_round)
-    _loop(method, options)(session)
-    generation = session.finish()
-    if method != "parallel":
-        return generation
-    scored = joint_log_prob(model, generation.tokens, order, forbidden=forbidden)
+    with torch.autocast(model.device.type, enabled=False):  # a caller's would mix precisions within one sum
+        session = Session(
+            model, tokens, order, uniforms=uniforms, options=options, forbidden=forbidden, on_round=on_round
+        )
+        _loop(method, options)(session)
+        generation = session.finish()
+        if method != "parallel":
+            return generation
+        scored = joint_log_prob(model, generation.tokens, order, forbidden=forbidden)
     generation.counters.score_nfe.add_((order.num_targets > 0).cpu())
     return dataclasses.replace(generation, log_probs=scored)
 

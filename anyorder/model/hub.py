@@ -23,7 +23,7 @@ from anyorder.model.config import AnyOrderConfig, XLNetConfig
 from anyorder.model.convert import build, export
 from anyorder.model.linear import Packing
 from anyorder.model.loaded import Model
-from anyorder.model.request import Request
+from anyorder.model.request import Request, floating_dtype
 from anyorder.model.weights import open_weights
 from anyorder.model.xlnet import XLNet
 
@@ -110,6 +110,11 @@ def _load(wanted: Request) -> Model:
         codec_name = codec or (stated.codec if stated else known.codec if known else "xlnet")
         tokenizer = wanted.tokenizer or (known.tokenizer if known else "")
         codec = load_codec(codec_name, _tokenizer_file(directory, tokenizer))
+    if stated and wanted.codec is None and stated.mask_id != codec.mask_id:
+        raise ValueError(
+            f"config: mask_id is {stated.mask_id}, but codec {codec.name!r} says {codec.mask_id}: is tokenizer.model "
+            "the checkpoint's own?"
+        )
     settings = _settings(stated, codec, config)
     like = torch.empty(0, device=wanted.device, dtype=wanted.dtype)
     card = directory / "README.md"
@@ -118,7 +123,7 @@ def _load(wanted: Request) -> Model:
         network=_read_network(directory, config, like, wanted.packing),
         codec=codec,
         settings=settings,
-        card=card.read_text(encoding="utf-8") if card.is_file() else "",
+        card=card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
     )
 
 
@@ -200,19 +205,25 @@ def _tokenizer_file(directory: Path, tokenizer: str) -> Path:
 def _read_network(directory: Path, config: XLNetConfig, like: Tensor, packing: Packing) -> XLNet:
     """The network with a checkpoint's weights."""
     # Weights made under a caller's inference mode could never be trained, and a model is loaded once for all callers.
-    with torch.inference_mode(False), open_weights(directory) as read:
-        return build(config, read, like, packing)
+    with torch.inference_mode(False), open_weights(directory) as weights:
+        surplus = f"transformer.layer.{config.n_layer}."
+        if any(name.startswith(surplus) for name in weights.names):
+            raise ValueError(f"{directory} has weights of more layers than config.json says (n_layer={config.n_layer})")
+        return build(config, weights.read, like, packing)
 
 
-def save(model: Model, directory: Path, *, dtype: torch.dtype | None = None) -> None:
+def save(model: Model, directory: Path, *, dtype: str | torch.dtype | None = None) -> None:
     """Write a checkpoint directory; see ``Model.save_pretrained``."""
-    directory.mkdir(parents=True, exist_ok=True)
+    precision = floating_dtype(model.dtype if dtype is None else dtype)
     tensors = {
-        name: tensor.to(device="cpu", dtype=dtype or model.dtype).contiguous().clone()
-        for name, tensor in export(model.network)
+        name: tensor.to(device="cpu", dtype=precision).contiguous().clone() for name, tensor in export(model.network)
     }
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"cannot save to {directory}: a file stands there; give a directory") from None
     values = model.network.config.to_dict()
-    values["dtype"] = str(dtype or model.dtype).removeprefix("torch.")
+    values["dtype"] = str(precision).removeprefix("torch.")
     values["anyorder"] = model.settings.to_dict()
     # Loaded tensors may be views of the very file that is replaced: it must stay what it was for them.
     partial = directory / "model.safetensors.partial"

@@ -12,13 +12,14 @@ floor (measured at the XLNet-base shape: 29 ms of linears for 1 row where memory
 
 Dynamic int8 is deliberately absent: it quantises activations per tensor, so a row's logits would depend on its
 neighbours and p would no longer be a function of the context. Packed weights are plain attributes (they have no
-storage, can be neither saved nor copied, and give no gradients), and the plain weight is dropped when they are made.
+storage, are packed anew in a copy, and give no gradients), and the plain weight is dropped when they are made.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -93,12 +94,7 @@ class Linear(nn.Module):
         if packing == "plain" or not can_pack(source, packing):
             return
         self._is_rounded = packing == "float16" and not fits_half(source)
-        packed: Tensor = (
-            _pack_float16(source)
-            if packing == "float16"
-            else torch.ops.mkldnn._reorder_linear_weight(source, PACKED_FOR_ROWS)
-        )
-        self.weight, self._packed, self.packing = None, packed, packing
+        self.weight, self._packed, self.packing = None, _LAYOUTS[packing](source), packing
 
     def dense_weight(self) -> Tensor:
         """The (out, in) weight as a plain tensor, whatever the packing.
@@ -110,10 +106,27 @@ class Linear(nn.Module):
             return self.weight.detach()
         if self._is_rounded:
             raise ValueError("weights='float16' rounded these weights; load the checkpoint without it to save a copy")
+        return self._unpacked()
+
+    def _unpacked(self) -> Tensor:
+        """The (out, in) weight that a packed layer computes with."""
         if self.packing == "packed":
             return self._packed.to_dense()
         # The layout cannot be read, but a product with the identity is exact.
-        return _half_product(torch.eye(self.in_features), self._packed, None).t().contiguous()
+        return _half_product(torch.eye(self.in_features, dtype=torch.float32), self._packed, None).t().contiguous()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickling and copying take: packed weights have no storage, so a plain one stands in."""
+        state = self.__dict__.copy()
+        if self.packing != "plain":
+            state["_packed"] = self._unpacked()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Pack again what ``__getstate__`` unpacked."""
+        self.__dict__.update(state)
+        if self.packing != "plain":
+            self._packed = _LAYOUTS[self.packing](self._packed)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""
@@ -137,6 +150,15 @@ def _pack_float16(weight: Tensor) -> Tensor:
         packed: Tensor = torch.fbgemm_pack_gemm_matrix_fp16(weight.contiguous())
         _half_product(weight[:1], packed, None)
     return packed
+
+
+def _pack_float32(weight: Tensor) -> Tensor:
+    """The layout oneDNN reads fastest, of an (out, in) weight."""
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR_ROWS)
+    return packed
+
+
+_LAYOUTS: dict[Packing, Callable[[Tensor], Tensor]] = {"packed": _pack_float32, "float16": _pack_float16}
 
 
 def _half_product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:

@@ -69,7 +69,7 @@ class Model:
         """The tokens of a text with the characters they cover; ``mask_positions`` may be indices into this list."""
         return self.codec.tokenize(text)
 
-    def save_pretrained(self, directory: str | Path, *, dtype: torch.dtype | None = None) -> None:
+    def save_pretrained(self, directory: str | Path, *, dtype: str | torch.dtype | None = None) -> None:
         """Write a checkpoint that ``anyorder.load`` and ``XLNetLMHeadModel.from_pretrained`` both read.
 
         Args:
@@ -77,7 +77,8 @@ class Model:
             dtype: precision of the stored weights, the present one when omitted.
 
         Raises:
-            ValueError: if the weights are packed in half precision, which cannot be read back.
+            ValueError: if packing rounded the weights that were loaded, the directory is a file, or ``dtype`` is not
+                one of float32, bfloat16, float16, float64.
         """
         from anyorder.model.hub import save
 

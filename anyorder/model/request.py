@@ -66,7 +66,7 @@ class Request(NamedTuple):
             raise TypeError(f"codec must be a codec or the name of one, got {type(codec).__name__}")
         if tokenizer is not None and not isinstance(tokenizer, (str, Path)):
             raise TypeError(f"tokenizer must be a string or a path, got {type(tokenizer).__name__}")
-        place, precision = _device(device), _dtype(dtype)
+        place, precision = _device(device), floating_dtype(dtype)
         return cls(
             name=str(name),
             revision=revision,
@@ -91,7 +91,12 @@ def _device(device: str | torch.device | None) -> torch.device:
     return place
 
 
-def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
+def floating_dtype(dtype: str | torch.dtype | None) -> torch.dtype:
+    """A precision by name or as torch has it, float32 if ``None``.
+
+    Raises:
+        ValueError: if it is not one of ``DTYPES``.
+    """
     if dtype is None:
         return torch.float32
     wanted = DTYPES.get(dtype) if isinstance(dtype, str) else dtype

@@ -202,13 +202,14 @@ class XLNet(nn.Module):
             return [attention.distance_table(num_steps) for attention in attentions]
         weights = [attention.relative.detach() for attention in attentions]
         state = tuple((w.data_ptr(), _version(w), w.device, w.dtype) for w in weights)
-        if self._tables is None or self._tables.state != state or self._tables.num_steps < num_steps:
+        kept = self._tables  # read once: another thread may replace it meanwhile
+        if kept is None or kept.state != state or kept.num_steps < num_steps:
             with torch.inference_mode(False), torch.no_grad():  # a later pass with gradients may use them too
                 tables = [attention.distance_table(num_steps).contiguous() for attention in attentions]
-            self._tables = _Tables(state, weights, num_steps, tables)
-        surplus = self._tables.num_steps - num_steps
+            kept = self._tables = _Tables(state, weights, num_steps, tables)
+        surplus = kept.num_steps - num_steps
         # Any column at index 2 num_steps - 1 serves as the spare one: no distance among num_steps positions reaches it.
-        return [table[..., surplus : surplus + 2 * num_steps] for table in self._tables.tables]
+        return [table[..., surplus : surplus + 2 * num_steps] for table in kept.tables]
 
 
 def _version(weight: Tensor) -> int:

@@ -173,7 +173,7 @@ def from_hub() -> str:
     Raises:
         ValueError: if it cannot be downloaded.
     """
-    from datasets import load_dataset  # type: ignore[import-untyped]
+    from datasets import load_dataset
 
     try:
         rows = load_dataset("Salesforce/wikitext", "wikitext-103-raw-v1", split="test")

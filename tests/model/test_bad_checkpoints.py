@@ -83,6 +83,8 @@ BAD: dict[str, tuple[Damage, str]] = {
     "heads that do not fit": (with_config(n_head=5), r"d_model \(32\) must be a multiple of n_head \(5\)"),
     "another head width": (with_config(d_head=99), r"d_head must be d_model / n_head \(8\), got 99"),
     "an odd width": (with_config(d_model=33, n_head=3, d_head=11), "d_model must be even"),
+    "fewer layers than the weights have": (with_config(n_layer=1), "weights of more layers than config.json says"),
+    "the mask of another tokenizer": (with_own(mask_id=77), "mask_id is 77, but codec 'anyorder-sentencepiece' says 2"),
     "no layers": (with_config(n_layer=0), "n_layer must be an integer of at least 1, got 0"),
     "a size in words": (with_config(vocab_size="500"), "vocab_size must be an integer of at least 1, got '500'"),
     "a fractional size": (with_config(d_inner=2.5), "d_inner must be an integer of at least 1, got 2.5"),

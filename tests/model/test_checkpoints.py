@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import os
+import pickle
 import shutil
 from pathlib import Path
 
@@ -266,3 +268,57 @@ def test_a_model_says_what_it_is(checkpoint: Path) -> None:
     assert isinstance(model, Model)
     assert "2 layers of 32, vocabulary 500" in repr(model)
     assert f"codec {OWN!r}, up to 512 tokens, torch.float32 on cpu" in repr(model)
+
+
+@pytest.mark.parametrize("weights", ["plain", "packed", "float16"])
+def test_a_pickled_or_copied_model_is_the_same_model(weights: str, checkpoint: Path) -> None:
+    model = anyorder.load(checkpoint, codec=OWN, weights=weights)
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(logits(again.network), logits(model.network))
+        assert anyorder.infill("a <mask:3> b", model=again, seed=3).text == (
+            anyorder.infill("a <mask:3> b", model=model, seed=3).text
+        )
+
+
+def test_saving_where_it_cannot_be_read_back_is_refused_before_anything_is_written(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    model = anyorder.load(checkpoint, codec=OWN)
+    with pytest.raises(ValueError, match=r"dtype must be one of float32.*got torch.int8"):
+        model.save_pretrained(tmp_path / "new", dtype=torch.int8)
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path / "file", tmp_path / "file" / "inside"):
+        with pytest.raises(ValueError, match="a file stands there; give a directory"):
+            model.save_pretrained(place)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_precision_may_be_named_and_the_default_one_does_not_matter(checkpoint: Path, tmp_path: Path) -> None:
+    model = anyorder.load(checkpoint, codec=OWN)
+    model.save_pretrained(tmp_path / "half", dtype="bfloat16")
+    half = anyorder.load(tmp_path / "half")
+    torch.set_default_dtype(torch.float64)
+    try:
+        half.save_pretrained(tmp_path / "again", dtype="bfloat16")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == (
+        tmp_path / "half" / "model.safetensors"
+    ).read_bytes()
+
+
+def test_a_card_that_is_no_text_does_not_stop_loading(checkpoint: Path) -> None:
+    (checkpoint / "README.md").write_bytes(b"caf\xe9")
+    assert anyorder.load(checkpoint, codec=OWN).card == "caf\ufffd"
+
+
+def test_a_callers_autocast_changes_nothing(checkpoint: Path) -> None:
+    for weights in ("plain", "packed"):
+        model = anyorder.load(checkpoint, codec=OWN, weights=weights)
+        want = anyorder.infill("a <mask:6> b", model=model, seed=3)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            got = anyorder.infill("a <mask:6> b", model=model, seed=3)
+            scored = anyorder.log_prob(got, model=model)
+        assert (got.text, got.log_prob) == (want.text, want.log_prob)
+        assert scored == anyorder.log_prob(want, model=model)

@@ -174,3 +174,14 @@ def test_a_fused_optimiser_which_leaves_no_version_behind_is_seen_too() -> None:
         ).square().sum().backward()
         torch.optim.AdamW(network.parameters(), lr=0.1, fused=True).step()
     torch.testing.assert_close(logits(used, 9), logits(fresh, 9), atol=1e-5, rtol=0)
+
+
+def test_a_thread_that_replaces_the_tables_meanwhile_disturbs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = small_network().requires_grad_(False)
+    want = [table.clone() for table in small_network().requires_grad_(False).distance_tables(20)]
+    network.distance_tables(5)
+    shorter = network._tables
+    # Whenever they are looked at, somebody else has just put tables for shorter texts there.
+    monkeypatch.setattr(XLNet, "_tables", property(lambda _: shorter, lambda *_: None), raising=False)
+    for got, table in zip(network.distance_tables(20), want, strict=True):
+        torch.testing.assert_close(got[..., :39], table[..., :39], atol=1e-6, rtol=0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import pickle
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -157,3 +159,17 @@ def test_a_plain_layer_can_be_copied_and_trained() -> None:
     linear = copy.deepcopy(random_linear(4, 3)).requires_grad_()
     linear(torch.ones(2, 4)).sum().backward()
     assert torch.equal(linear.weight.grad, torch.full((3, 4), 2.0))
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda linear: pickle.loads(pickle.dumps(linear))])
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_a_copy_of_a_packed_layer_computes_the_same_bits(
+    packing: Packing, duplicate: Callable[[Linear], Linear]
+) -> None:
+    linear = random_linear(24, 40, packing)
+    copied = duplicate(linear)
+    x = torch.randn(5, 24, generator=torch.Generator().manual_seed(0))
+    assert copied.packing == packing
+    assert torch.equal(copied(x), linear(x))
+    del linear
+    assert copied(x).isfinite().all(), "the copy lives on its own"
