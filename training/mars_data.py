@@ -93,9 +93,7 @@ def collate(examples: list[Example], *, block: int, max_length: int, eos_id: int
     rows = []
     for example in examples:
         ids = [*example.prompt, *example.response]
-        if len(ids) <= max_length:
-            ids += [eos_id] * (-len(ids) % block)
-        rows.append(ids[:max_length] if len(ids) > max_length + block else ids)
+        rows.append(ids[:max_length] if len(ids) > max_length else [*ids, *[eos_id] * (-len(ids) % block)])
     width = max(map(len, rows))
     tokens = torch.full((len(rows), width), eos_id)
     is_response = torch.zeros(len(rows), width, dtype=torch.bool)

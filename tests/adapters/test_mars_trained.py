@@ -21,7 +21,7 @@ def fit(model: CausalModel, *, steps: int, rate: float, seed: int = 0) -> Causal
     draw = random.Random(seed)
     optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=rate)
     for step in range(steps):
-        tokens, is_response = templated.draw_batch(draw, 12, 72)
+        tokens, is_response = templated.draw_batch(draw, 8, 64)
         loss = mars.mars_loss(model, tokens, is_response, block=4)
         (loss.noisy + loss.clean).backward()
         for group in optimiser.param_groups:
@@ -40,7 +40,7 @@ def trained() -> CausalModel:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.fill_(1.0) if "norm" in name else parameter.normal_(0.0, 0.1)
-    return fit(model.requires_grad_(True), steps=220, rate=4e-3)
+    return fit(model.requires_grad_(True), steps=220, rate=5e-3)
 
 
 def test_verify_mode_decides_almost_two_tokens_a_pass_and_writes_what_greedy_writes(trained: CausalModel) -> None:
