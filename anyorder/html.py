@@ -18,7 +18,10 @@ _ROUND_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e0
 
 
 def render(text: str, spans: Sequence[FilledSpan], log_prob: float) -> str:
-    """The text as HTML, with the joint log-density below it."""
+    """The text as HTML, with the joint log-density below it.
+
+    HTML drops one newline after ``<pre>``; there is one to drop, so that the text keeps its own.
+    """
     parts: list[str] = []
     at = 0
     for span in spans:
@@ -32,7 +35,7 @@ def render(text: str, spans: Sequence[FilledSpan], log_prob: float) -> str:
     parts.append(html.escape(text[at:]))
     count = sum(len(span.token_ids) for span in spans)
     return (
-        f'<pre style="white-space:pre-wrap;line-height:1.6">{"".join(parts)}</pre>'
+        f'<pre style="white-space:pre-wrap;line-height:1.6">\n{"".join(parts)}</pre>'
         f'<div style="font-size:smaller;opacity:0.7">{count} tokens, log-density {log_prob:.2f} nats. '
         "Shade: probability (darker is less likely). Underline: round.</div>"
     )
