@@ -78,12 +78,13 @@ def check_drafts(drafts: Drafts, k: Tensor, vocab_size: int) -> None:
         vocab_size: V.
 
     Raises:
-        TypeError: if it is not ``Drafts``.
+        TypeError: if it is not ``Drafts`` of tensors of integers, of numbers and of integers.
         ValueError: if a shape is wrong, q is negative or does not sum to one, a token lies outside the vocabulary, or
             was drafted where its own q is zero.
     """
     if not isinstance(drafts, Drafts):
         raise TypeError(f"a drafter must return anyorder.Drafts; got {type(drafts).__name__}")
+    _check_kinds(drafts)
     batch, width = len(k), int(k.max())
     shapes = (tuple(drafts.tokens.shape), tuple(drafts.q.shape), tuple(drafts.num_exact.shape))
     wanted = ((batch, width), (batch, width, vocab_size), (batch,))
@@ -107,6 +108,17 @@ def check_drafts(drafts: Drafts, k: Tensor, vocab_size: int) -> None:
     for message, is_fault in zip(faults, found, strict=True):
         if is_fault:
             raise ValueError(f"drafter {message}, as losslessness rests on q being what the drafts were drawn from")
+
+
+def _check_kinds(drafts: Drafts) -> None:
+    for name, value in (("tokens", drafts.tokens), ("q", drafts.q), ("num_exact", drafts.num_exact)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"a drafter must return Drafts of tensors; its {name} is a {type(value).__name__}")
+        if name == "q":
+            if not value.is_floating_point():
+                raise TypeError(f"a drafter must return q in floating point; got {value.dtype}")
+        elif value.dtype != torch.long:
+            raise TypeError(f"a drafter must return {name} as torch.int64; got {value.dtype}")
 
 
 @dataclass(frozen=True, kw_only=True)

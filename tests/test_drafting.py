@@ -132,6 +132,15 @@ HONEST = Drafts(torch.tensor([[1, 0]]), torch.tensor([[[0.5, 0.5], [1.0, 0.0]]])
         (dataclasses.replace(HONEST, q=torch.tensor([[[1.5, -0.5], [1.0, 0.0]]])), ValueError, "must not be negative"),
         (dataclasses.replace(HONEST, num_exact=torch.tensor([3])), ValueError, "num_exact must lie between 0 and"),
         (dataclasses.replace(HONEST, num_exact=torch.tensor([-1])), ValueError, r"got \[-1\]"),
+        (dataclasses.replace(HONEST, num_exact=[0]), TypeError, "its num_exact is a list"),
+        (dataclasses.replace(HONEST, tokens=[[1, 0]]), TypeError, "its tokens is a list"),
+        (dataclasses.replace(HONEST, tokens=HONEST.tokens.int()), TypeError, "tokens as torch.int64; got torch.int32"),
+        (
+            dataclasses.replace(HONEST, num_exact=torch.tensor([0.0])),
+            TypeError,
+            "num_exact as torch.int64; got torch.fl",
+        ),
+        (dataclasses.replace(HONEST, q=HONEST.q.long()), TypeError, "q in floating point; got torch.int64"),
     ],
 )
 def test_a_dishonest_proposal_is_refused(proposal: Drafts | None, error: type[Exception], says: str) -> None:
