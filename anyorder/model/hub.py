@@ -10,6 +10,7 @@ tensor by tensor, and each layer is packed before the next is read, so the peak 
 from __future__ import annotations
 
 import json
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -149,7 +150,7 @@ def find(name: str, revision: str | None) -> Path:
     """
     if name in bundled():
         return PRETRAINED / name
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # leaves the home of a user there is none of as it is; Path's raises
     try:
         is_directory, exists = path.is_dir(), path.exists()
     except OSError as error:
@@ -189,11 +190,11 @@ def _fetch(repository: str, revision: str | None, patterns: list[str], offer: st
 
 def _tokenizer_file(directory: Path, tokenizer: str) -> Path:
     """The SentencePiece model: an explicit file, directory or Hub id wins over the checkpoint's own."""
-    place = Path(tokenizer).expanduser() if tokenizer else directory
+    place = Path(os.path.expanduser(tokenizer)) if tokenizer else directory
     if place.is_file():
         return place
     if not place.is_dir():
-        if tokenizer.count("/") != 1:
+        if tokenizer.count("/") != 1 or tokenizer.startswith((".", "/", "~")):
             raise ValueError(f"tokenizer: {tokenizer} is neither a file, a directory nor a Hub id 'owner/name'")
         place = Path(_fetch(tokenizer, None, ["*.model"], "give tokenizer= a local file"))
     for name in ("tokenizer.model", "spiece.model"):

@@ -60,6 +60,10 @@ class Request(NamedTuple):
         """
         if not isinstance(name, (str, Path)):
             raise TypeError(f"the model's name must be a string or a path, got {type(name).__name__}")
+        if not str(name):
+            raise ValueError(
+                "the model's name must not be empty: leave it out for the default model; '.' is this directory"
+            )
         if revision is not None and not isinstance(revision, str):
             raise TypeError(f"revision must be a string, got {type(revision).__name__}")
         if codec is not None and not isinstance(codec, (str, Codec)):
