@@ -7,6 +7,7 @@ the same thing, a text with character spans to be replaced. A span that stood fo
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex
 
@@ -56,27 +57,44 @@ def find(text: str, mask_positions: MaskPositions | None, marker: str | None, co
     )
 
 
-def candidate_lengths(blanked: Blanked, layout: Layout, length: Length) -> list[tuple[int, ...]]:
+def candidate_lengths(blanked: Blanked, layout: Layout, length: Length, max_length: int) -> list[tuple[int, ...]]:
     """Every choice of lengths to try, one number a blank: a single choice unless ``length`` is a range.
 
+    Args:
+        blanked: the text and its blanks.
+        layout: the same, as tokens.
+        length: what the caller asked for.
+        max_length: how many tokens the model takes; no choice holds more.
+
     Raises:
-        ValueError: if markers name lengths and ``length`` does too, or if it has not one number a blank.
+        ValueError: if markers name lengths and ``length`` does too, if it has not one number a blank, or if the blanks
+            would hold more tokens than the model takes.
     """
     count = len(blanked.spans)
     if isinstance(length, str):
         if blanked.from_markers:
-            return [tuple(1 if named is None else named for named in blanked.named)]
-        return [tuple(len(blank.ids) for blank in layout.blanks)]
+            return [_fitting([1 if named is None else named for named in blanked.named], max_length)]
+        return [_fitting([len(blank.ids) for blank in layout.blanks], max_length)]
     if any(named is not None for named in blanked.named):
         raise ValueError(
             f'length={length!r} contradicts the lengths that markers name; leave it at "same", or use bare markers'
         )
     if isinstance(length, range):
+        # The longest first, before a list of all of them is made: a range costs nothing, however long.
+        _fitting([max(length[0], length[-1])] * count, max_length)
         return [(tokens,) * count for tokens in length] if count else [()]
-    if not isinstance(length, SupportsIndex):
-        if len(length) != count:
-            raise ValueError(
-                f"length has {len(length)} numbers, but the text has {count} blanks: one number a blank is needed"
-            )
-        return [tuple(operator.index(tokens) for tokens in length)]
-    return [(operator.index(length),) * count]
+    if isinstance(length, SupportsIndex):
+        return [_fitting([operator.index(length)] * count, max_length)]
+    if len(length) != count:
+        raise ValueError(
+            f"length has {len(length)} numbers, but the text has {count} blanks: one number a blank is needed"
+        )
+    return [_fitting(length, max_length)]
+
+
+def _fitting(lengths: Sequence[int], max_length: int) -> tuple[int, ...]:
+    """Lengths the model takes, as plain integers; checked before anything of such a length is made."""
+    numbers = tuple(operator.index(tokens) for tokens in lengths)
+    if sum(numbers) > max_length:
+        raise ValueError(f"the blanks hold {sum(numbers)} tokens, but this model takes {max_length} with context")
+    return numbers

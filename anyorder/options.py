@@ -6,16 +6,17 @@ module adds what only the text level knows: lengths, samples, seeds, orders, for
 
 from __future__ import annotations
 
-import operator
 import secrets
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Literal, SupportsIndex, get_args
+from typing import Literal, get_args
 
 from anyorder.decoding.generation import Method
 from anyorder.decoding.options import DecodeOptions
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.drafting import Drafter
+from anyorder.integers import as_integer, check_integer
 from anyorder.order import OrderName
 from anyorder.sampling import Sampling
 
@@ -27,6 +28,9 @@ TargetOrder = OrderName | Sequence[int] | None
 
 Context = Literal["full", "crop"]
 """What of a long text the model sees: all of it or an error, or a window around each blank."""
+
+ForbiddenStrings = str | Sequence[str] | AbstractSet[str] | None
+"""What no fill may contain: a string or several."""
 
 MAX_SEED = 2**63 - 1
 
@@ -50,16 +54,16 @@ class InfillOptions:
     seed: int | None = None
     order: TargetOrder = None
     drafter: Literal["self", "ngram"] | Drafter = "self"
-    forbidden: str | Sequence[str] | None = None
+    forbidden: ForbiddenStrings = None
     marker: str | None = "<mask>"
     steps: int = 1
     context: Context = "full"
 
     def __post_init__(self) -> None:
         _check_length(self.length)
-        _check_int("n", self.n, least=1)
+        object.__setattr__(self, "n", check_integer("n", self.n, least=1))
         if self.seed is not None:
-            _check_int("seed", self.seed, least=0, most=MAX_SEED - self.n)
+            object.__setattr__(self, "seed", check_integer("seed", self.seed, least=0, most=MAX_SEED - self.n))
         _check_choice("context", self.context, get_args(Context))
         _check_order(self.order)
         self.forbidden_strings()
@@ -68,7 +72,7 @@ class InfillOptions:
     def forbidden_strings(self) -> tuple[str, ...]:
         """What no fill may contain, as a sorted tuple of strings."""
         strings = [self.forbidden] if isinstance(self.forbidden, str) else self.forbidden or ()
-        if isinstance(strings, bytes) or not isinstance(strings, Sequence | set | frozenset):
+        if isinstance(strings, bytes) or not isinstance(strings, Sequence | AbstractSet):
             raise TypeError(f"forbidden must be a string or a list of strings; got {self.forbidden!r}")
         for string in strings:
             if not isinstance(string, str):
@@ -77,12 +81,21 @@ class InfillOptions:
                 raise ValueError("forbidden contains the empty string, which every fill contains")
         return tuple(sorted(set(strings)))
 
-    def decoding(self, policy: DraftLengthPolicy | None = None) -> DecodeOptions:
-        """What the decoding loop is told; ``policy`` chooses draft lengths where the caller named none."""
+    def decoding(self, policy: DraftLengthPolicy | None = None, max_length: int | None = None) -> DecodeOptions:
+        """What the decoding loop is told.
+
+        Args:
+            policy: chooses draft lengths where the caller named none.
+            max_length: how many tokens the model takes; more drafts or groups than that are as many.
+        """
+        draft_length, steps = self.draft_length, self.steps
+        if max_length is not None:
+            draft_length = None if draft_length is None else min(draft_length, max(max_length, 2))
+            steps = min(steps, max(max_length, 1))
         return DecodeOptions(
             method=self.method,
-            draft_length=self.draft_length,
-            steps=self.steps,
+            draft_length=draft_length,
+            steps=steps,
             sampling=Sampling(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p),
             drafter=self.drafter,
             policy=policy or DraftLengthPolicy(),
@@ -99,15 +112,15 @@ def _check_length(length: object) -> None:
         if length != "same":
             raise ValueError(f"{allowed}; got {length!r}")
     elif isinstance(length, range):
-        if not length or min(length) < 1:
+        if not length or min(length[0], length[-1]) < 1:
             raise ValueError(
                 f"a range of lengths must have values and start at 1 (lengths are compared per token); got {length!r}"
             )
-    elif _is_int(length):
-        _check_int("length", length, least=0)
+    elif as_integer(length) is not None:
+        check_integer("length", length, least=0)
     elif isinstance(length, Sequence) and not isinstance(length, bytes):
         for item in length:
-            _check_int("every length", item, least=0)
+            check_integer("every length", item, least=0)
     else:
         raise TypeError(f"{allowed}; got {length!r}")
 
@@ -117,7 +130,7 @@ def _check_order(order: object) -> None:
         return
     if isinstance(order, str):
         _check_choice("order", order, get_args(OrderName), also=" or a permutation of range(number of targets)")
-    elif not isinstance(order, Sequence) or not all(_is_int(item) for item in order):
+    elif not isinstance(order, Sequence) or any(as_integer(item) is None for item in order):
         names = ", ".join(map(repr, get_args(OrderName)))
         raise TypeError(
             f"order must be {names}, None or a list of integers (a permutation of the targets); got {order!r}"
@@ -128,16 +141,3 @@ def _check_choice(name: str, value: object, allowed: tuple[str, ...], also: str 
     if value not in allowed:
         error = ValueError if isinstance(value, str) else TypeError
         raise error(f"{name} must be one of {', '.join(map(repr, allowed))}{also}; got {value!r}")
-
-
-def _check_int(name: str, value: object, *, least: int, most: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise TypeError(f"{name} must be an integer; got {value!r} ({type(value).__name__})")
-    number = operator.index(value)
-    if number < least or (most is not None and number > most):
-        bound = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{name} must be {bound}; got {number}")
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, SupportsIndex) and not isinstance(value, bool)

@@ -1,7 +1,8 @@
-"""In a batch an option is one value for all texts or a list with one value a text; this module tells them apart.
+"""In a batch an option is one value for all texts or a sequence with one value a text; this module tells them apart.
 
-A list is one value a text, except where a single value may itself be a list and the list's content shows it: a list of
-spans or of token indices, of forbidden strings, or a permutation.
+A sequence (a list, a tuple, a range) is one value a text, except where a single value may itself be one. Then its
+content decides: spans or token indices, forbidden strings, a permutation are one value, and one a text are lists of
+those. A length shows nothing by its content: only a list is one a text; a tuple or a range is one value for all.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from anyorder.integers import as_integer
+
 
 def spread(name: str, value: Any, count: int) -> list[Any]:
     """The option's value for each of ``count`` texts.
 
     Raises:
-        ValueError: if it is a list of values of another length.
+        ValueError: if it is a sequence of values of another length.
     """
-    if not isinstance(value, list) or _is_one_value(name, value):
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence) or _is_one_value(name, value):
         return [value] * count
     if len(value) != count:
         raise ValueError(
@@ -31,8 +34,8 @@ def _is_one_value(name: str, value: Sequence[Any]) -> bool:
     if name == "forbidden":
         return all(isinstance(item, str) for item in value)
     if name == "order":
-        return bool(value) and all(isinstance(item, int) for item in value)
-    return False
+        return bool(value) and all(as_integer(item) is not None for item in value)
+    return name == "length" and not isinstance(value, list)
 
 
 def check_texts(texts: object) -> None:

@@ -101,7 +101,7 @@ def prepare(text: str, mask_positions: MaskPositions | None, options: InfillOpti
     codec = model.codec
     blanked = blanks.find(text, mask_positions, options.marker, codec)
     layout = codec.layout(blanked.text, blanked.spans)
-    choices = blanks.candidate_lengths(blanked, layout, options.length)
+    choices = blanks.candidate_lengths(blanked, layout, options.length, model.max_length)
     longest = max(map(sum, choices))
     passages = tuple(
         assemble(
@@ -164,7 +164,7 @@ def _decode_all(
     for group in groups.values():
         options = requests[group[0].request].options
         run = _Run(
-            options=options.decoding(model.policy),
+            options=options.decoding(model.policy, model.max_length),
             forbidden=exclude(model, options.forbidden_strings()),
             meter=meter,
         )

@@ -8,9 +8,10 @@ result is in text order whatever order they came in.
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, SupportsIndex
+from typing import NamedTuple, Protocol
+
+from anyorder.integers import as_integer
 
 MaskPositions = Sequence[tuple[int, int]] | Sequence[slice] | Sequence[tuple[int, int] | slice] | Sequence[int]
 """Where blanks are: character pairs or slices, or token indices."""
@@ -52,8 +53,9 @@ def resolve(
         ValueError: for spans out of range, reversed, with a step, or overlapping, and for repeated token indices.
     """
     _check_container(mask_positions)
-    if all(_is_index(item) for item in mask_positions):
-        return _from_tokens([operator.index(item) for item in mask_positions], tokenize)  # type: ignore[arg-type]
+    indices = [index for item in mask_positions if (index := as_integer(item)) is not None]
+    if len(indices) == len(mask_positions):
+        return _from_tokens(indices, tokenize)
     spans = sorted(span_of(item, num_characters) for item in mask_positions)
     for left, right in itertools.pairwise(spans):
         if right.start < left.end:
@@ -77,15 +79,15 @@ def span_of(item: object, num_characters: int) -> Span:
         last: object = num_characters if item.stop is None else item.stop
     elif isinstance(item, tuple) and len(item) == 2:
         first, last = item
-    elif _is_index(item):
+    elif as_integer(item) is not None:
         raise TypeError(
             f"token indices and character spans cannot be mixed; {item!r} is an index: write ({item!r}, end)"
         )
     else:
         raise TypeError(f"a span is a pair of character offsets (start, end) or a slice; got {item!r}")
-    if not (_is_index(first) and _is_index(last)):
+    start, end = as_integer(first), as_integer(last)
+    if start is None or end is None:
         raise TypeError(f"the offsets of a span must be integers; got {item!r}")
-    start, end = operator.index(first), operator.index(last)  # type: ignore[arg-type]
     resolved = Span(start + num_characters if start < 0 else start, end + num_characters if end < 0 else end)
     if not (0 <= resolved.start <= num_characters and 0 <= resolved.end <= num_characters):
         raise ValueError(f"span {item!r} is out of range: the text has {num_characters} characters")
@@ -97,7 +99,11 @@ def span_of(item: object, num_characters: int) -> Span:
 def _check_container(mask_positions: object) -> None:
     if isinstance(mask_positions, slice):
         raise TypeError(f"mask_positions must be a list: write [{mask_positions!r}]")
-    if isinstance(mask_positions, tuple) and mask_positions and all(_is_index(item) for item in mask_positions):
+    if (
+        isinstance(mask_positions, tuple)
+        and mask_positions
+        and all(as_integer(item) is not None for item in mask_positions)
+    ):
         pair = f"[{mask_positions!r}] for the span of characters, or " if len(mask_positions) == 2 else ""
         raise TypeError(
             f"mask_positions must be a list of spans or of token indices, got the tuple {mask_positions!r}: "
@@ -133,7 +139,3 @@ def _from_tokens(indices: list[int], tokenize: Callable[[], Sequence[Placed]]) -
             spans.append(Span(token.start, token.end))
         previous = index
     return tuple(spans)
-
-
-def _is_index(value: object) -> bool:
-    return isinstance(value, SupportsIndex) and not isinstance(value, bool)

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import anyorder
+from anyorder.drafting import NGramDrafter
 from anyorder.model.loaded import Model
 
 TEXT = "def add(a, b): return a + b"
@@ -76,6 +78,10 @@ BAD: list[tuple[str, Call, type[Exception], str]] = [
     ("seed negative", infill("<mask>", seed=-1), ValueError, "seed must be from 0"),
     ("seed too large", infill("<mask>", seed=2**64), ValueError, "seed must be from 0"),
     ("seed a string", infill("<mask>", seed="a"), TypeError, "seed must be an integer"),
+    ("seed a numpy float", infill("<mask>", seed=np.float32(3)), TypeError, r"seed must be an integer; got .*float32"),
+    ("seed an array", infill("<mask>", seed=np.array([1, 2])), TypeError, "seed must be an integer"),
+    ("seed a numpy bool", infill("<mask>", seed=np.True_), TypeError, "seed must be an integer"),
+    ("temperature beyond a float", infill("<mask>", temperature=10**400), ValueError, "temperature must be a finite"),
     ("unknown method", infill("<mask>", method="fast"), ValueError, "'fast'.*'sequential'"),
     ("draft_length negative", infill("<mask>", draft_length=-1), ValueError, "draft_length must be at least 0"),
     ("draft_length a float", infill("<mask>", draft_length=2.5), TypeError, "draft_length must be an integer"),
@@ -86,6 +92,12 @@ BAD: list[tuple[str, Call, type[Exception], str]] = [
     ("order a number", infill("<mask:3>", order=3), TypeError, "order must be"),
     ("unknown drafter", infill("<mask>", drafter="magic"), ValueError, "unknown drafter 'magic'"),
     ("drafter without propose", infill("<mask>", drafter=object()), TypeError, r"needs a method propose"),
+    (
+        "drafter a class",
+        infill("<mask>", drafter=NGramDrafter),
+        TypeError,
+        r"got the class NGramDrafter.*NGramDrafter\(\)",
+    ),
     ("forbidden empty string", infill("<mask>", forbidden=[""]), ValueError, "empty string"),
     ("forbidden a number", infill("<mask>", forbidden=5), TypeError, "forbidden must be"),
     ("forbidden lone surrogate", infill("<mask>", forbidden="\ud800"), ValueError, "forbidden string.*Unicode"),
@@ -96,6 +108,20 @@ BAD: list[tuple[str, Call, type[Exception], str]] = [
     ("lengths for other spans", infill(TEXT, [(0, 3)], length=[1, 2]), ValueError, "2 numbers, but the text has 1"),
     ("empty range of lengths", infill(TEXT, [(0, 3)], length=range(3, 3)), ValueError, "range of lengths"),
     ("range of lengths from 0", infill(TEXT, [(0, 3)], length=range(3)), ValueError, "start at 1"),
+    ("length 10**9", infill(TEXT, [(0, 3)], length=10**9), ValueError, "hold 1000000000 tokens, .* takes 96"),
+    ("length 10**20", infill(TEXT, [(0, 3)], length=10**20), ValueError, "hold 1(0){20} tokens, .* takes 96"),
+    ("lengths of 10**20", infill(TEXT, [(0, 3)], length=[10**20]), ValueError, "hold 1(0){20} tokens"),
+    (
+        "range of lengths to 10**20",
+        infill(TEXT, [(0, 3)], length=range(1, 10**20 + 1)),
+        ValueError,
+        "hold 1(0){20} tok",
+    ),
+    ("range of lengths down", infill(TEXT, [(0, 3)], length=range(10**20, 0, -1)), ValueError, "hold 1(0){20} tokens"),
+    ("range of lengths down to 0", infill(TEXT, [(0, 3)], length=range(9, -1, -1)), ValueError, "start at 1"),
+    ("cropped and too long", infill("<mask>", length=10**20, context="crop"), ValueError, "hold 1(0){20} tokens"),
+    ("many markers with huge lengths", infill("<mask:999999>" * 9999), ValueError, "hold 9998990001 tokens"),
+    ("marker with twelve digits", infill("<mask:999999999999>"), ValueError, "malformed marker.*1 to 6 digits"),
     (
         "length and marker length",
         infill("a <mask:3>", length=5),
@@ -106,6 +132,8 @@ BAD: list[tuple[str, Call, type[Exception], str]] = [
     ("progress is a string", infill("<mask>", progress="yes"), TypeError, "progress must be"),
     ("batch of a string", batch("a <mask>"), TypeError, "texts must be a list"),
     ("batch options too few", batch(["<mask>", "<mask>"], seed=[1]), ValueError, "seed has 1 values for 2 texts"),
+    ("batch options in a tuple", batch(["<mask>"] * 2, seed=(1, 2, 3)), ValueError, "seed has 3 values for 2 texts"),
+    ("batch with a pair of pairs", batch(["ab", "cd"], (((0, 1),), None)), TypeError, "text 0: a span is a pair"),
     ("batch names the text", batch(["<mask>", "<mask:x>"]), ValueError, "text 1: malformed marker"),
     ("batch of numbers", batch(["<mask>", 5]), TypeError, "text 1: text must be a string"),
     ("score nothing", log_prob(TEXT), TypeError, "mask_positions must say which part"),
@@ -116,6 +144,8 @@ BAD: list[tuple[str, Call, type[Exception], str]] = [
     ("rank numbers", rank(TEXT, (4, 9), [1, 2]), TypeError, "text must be a string"),
     ("rank out of range", rank(TEXT, (4, 99), ["a"]), ValueError, "out of range"),
     ("unknown model", lambda model: anyorder.load("no-such-model"), ValueError, "unknown model 'no-such-model'"),
+    ("model is an empty string", lambda model: anyorder.load(""), ValueError, "name must not be empty"),
+    ("home of nobody", lambda model: anyorder.load("~no-such-user/x"), ValueError, "unknown model '~no-such-user/x'"),
     ("model is a number", lambda model: anyorder.load(5), TypeError, "must be a string or a path"),
     ("directory is no checkpoint", lambda model: anyorder.load(Path(__file__).parent), ValueError, "config.json"),
     ("checkpoint is a file", lambda model: anyorder.load(__file__), ValueError, "is a file"),
@@ -210,6 +240,7 @@ def test_a_damaged_checkpoint_is_a_value_error_that_names_what_is_wrong(
         ({"weights": "int2"}, ValueError, "weights must be"),
         ({"codec": "morse"}, ValueError, "unknown codec 'morse'"),
         ({"tokenizer": "/no/such/file"}, ValueError, "tokenizer"),
+        ({"tokenizer": "~no-such-user/x"}, ValueError, "tokenizer: ~no-such-user/x"),
     ],
 )
 def test_a_bad_option_of_load_is_an_error(

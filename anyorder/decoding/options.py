@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from anyorder.decoding.generation import Method
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.drafting import Drafter
+from anyorder.integers import check_integer
 from anyorder.sampling import Sampling
 
 
@@ -39,11 +40,11 @@ class DecodeOptions:
         if self.method not in get_args(Method):
             names = ", ".join(repr(name) for name in get_args(Method))
             raise ValueError(f"unknown method {self.method!r}: use {names}")
-        _require_integer("draft_length", self.draft_length, 0, "None lets the policy choose")
-        _require_integer("max_rows", self.max_rows, 1, "None is no limit")
-        if self.steps is None:
-            raise TypeError("steps must be an integer of at least 1; got None")
-        _require_integer("steps", self.steps, 1, "the number of groups of parallel decoding")
+        self._check_integer("steps", 1, "the number of groups of parallel decoding")
+        if self.draft_length is not None:
+            self._check_integer("draft_length", 0, "None lets the policy choose")
+        if self.max_rows is not None:
+            self._check_integer("max_rows", 1, "None is no limit")
         if not isinstance(self.sampling, Sampling):
             raise TypeError(f"sampling must be a Sampling; got {type(self.sampling).__name__}")
         if not isinstance(self.policy, DraftLengthPolicy):
@@ -51,8 +52,14 @@ class DecodeOptions:
         if isinstance(self.drafter, str):
             if self.drafter not in ("self", "ngram"):
                 raise ValueError(f"unknown drafter {self.drafter!r}: use 'self', 'ngram' or an object with propose()")
+        elif isinstance(self.drafter, type):
+            name = self.drafter.__name__
+            raise TypeError(f"a drafter is an object with a method propose(); got the class {name}: make one, {name}()")
         elif not isinstance(self.drafter, Drafter):
             raise TypeError(f"a drafter needs a method propose(); got {type(self.drafter).__name__}")
+
+    def _check_integer(self, name: str, least: int, note: str) -> None:
+        object.__setattr__(self, name, check_integer(name, getattr(self, name), least=least, note=note))
 
     @property
     def effective_method(self) -> Method:
@@ -62,12 +69,3 @@ class DecodeOptions:
         if speculative and self.draft_length is not None and self.draft_length <= useless:
             return "sequential"
         return self.method
-
-
-def _require_integer(name: str, value: int | None, least: int, note: str) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer ({note}); got {value!r} ({type(value).__name__})")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least} ({note}); got {value}")

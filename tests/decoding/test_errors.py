@@ -101,7 +101,7 @@ def test_a_batch_that_does_not_fit_together_is_refused(change: dict[str, object]
         ({"draft_length": 2.0}, TypeError, "draft_length must be an integer .* got 2.0"),
         ({"draft_length": True}, TypeError, "draft_length must be an integer"),
         ({"steps": 0}, ValueError, "steps must be at least 1 .* got 0"),
-        ({"steps": None}, TypeError, "steps must be an integer of at least 1; got None"),
+        ({"steps": None}, TypeError, "steps must be an integer .* got None"),
         ({"max_rows": 0}, ValueError, "max_rows must be at least 1 .* got 0"),
         ({"drafter": "oracle"}, ValueError, "unknown drafter 'oracle': use 'self', 'ngram' or an object with propose"),
         ({"drafter": 7}, TypeError, r"a drafter needs a method propose\(\); got int"),
