@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -16,9 +17,11 @@ from typing import Any
 import pytest
 
 import anyorder
+import anyorder.sample
 from anyorder import cli
 from anyorder.cli import many
 from anyorder.cli.parser import build_parser
+from anyorder.cli.values import to_json
 from anyorder.filling import infill as infill_function
 from anyorder.model.hub import bundled
 from anyorder.model.loaded import Model
@@ -166,6 +169,11 @@ def test_models_lists_what_load_knows_by_name(shell: Shell) -> None:
         (["infill", "abc", "--span", "2-9"], "a span is written A:B"),
         (["infill", "abc", "--span", "0:1", "--tokens", "0"], "cannot be mixed"),
         (["infill", "abc", "--tokens", "x"], "token indices are written"),
+        (["infill", "abc", "--tokens", "3-1"], "a run of token indices goes up, as in 3-7; got '3-1'"),
+        (["infill", "abc", "--tokens", "0,-1-2"], "token indices are written"),
+        (["infill", "abc", "--tokens", "0-99999999999"], "at most 6 digits"),
+        (["infill", "abc", "--span", "0:1", "--length", "9" * 20], "tokens, but this model takes 96"),
+        (["infill", "abc", "--span", "0:1", "--length", "1:" + "9" * 20], "tokens, but this model takes 96"),
         (["infill", "abc", "--length", "long"], "a length is same"),
         (["infill", "<mask>", "--temperature", "nan"], "temperature must be a finite number"),
         (["infill", "<mask>", "--n", "0"], "n must be at least 1"),
@@ -179,6 +187,8 @@ def test_models_lists_what_load_knows_by_name(shell: Shell) -> None:
         (["score", "abc", "--span", "0:1", "--span", "1:2", "--candidate", "x"], "exactly one --span"),
         (["infill", "--jsonl", "in"], "needs --out"),
         (["infill", "--jsonl", "/no/such/file", "--out", "x"], "No such file"),
+        (["infill", "--jsonl", "-", "--out", "/dev/null"], "--out must name a file, or - for standard output"),
+        (["infill", "--jsonl", "-", "--out", "-", "--resume"], "--resume continues a file"),
         (["nonsense"], "invalid choice"),
     ],
 )
@@ -307,7 +317,113 @@ def test_the_output_of_another_input_is_refused(lines_file: Path, shell: Shell, 
     assert "not its output" in shell("infill", "--jsonl", str(lines_file), "--out", str(out), "--resume")[2]
     out.write_text(out.read_text().split("\n", 1)[1])
     with pytest.raises(ValueError, match="line 0 is followed by line 1"):
-        many.recover(out)
+        many.recover(out, [])
+
+
+def fill_lines(shell: Shell, tmp_path: Path, *lines: str) -> tuple[int, list[dict[str, Any]]]:
+    """Exit status and results of a file of these lines."""
+    source, out = tmp_path / "lines.jsonl", tmp_path / "results.jsonl"
+    source.write_text("".join(line + "\n" for line in lines))
+    status = shell("infill", "--jsonl", str(source), "--out", str(out), "--seed", "0")[0]
+    return status, read_out(out)
+
+
+def test_a_value_of_one_line_is_never_taken_for_a_list_with_one_a_line(shell: Shell, tmp_path: Path) -> None:
+    positions = ('{"text": "x =<mask>", "mask_positions": 0}', '{"text": "a = b + c", "mask_positions": 2}')
+    orders = ('{"text": "<mask:2>", "order": 1}', '{"text": "<mask:2>", "order": 0}')
+    status, entries = fill_lines(shell, tmp_path, *positions, *orders)
+    assert status == 2
+    assert [entry["index"] for entry in entries] == [0, 1, 2, 3]
+    assert all("mask_positions must be a list" in entry["error"] for entry in entries[:2])
+    assert all("order must be" in entry["error"] for entry in entries[2:])
+
+
+def test_one_line_that_asks_for_the_impossible_costs_no_other_its_result(shell: Shell, tmp_path: Path) -> None:
+    bad = {
+        "[" * 100_000: "not JSON",
+        '{"text": "a", "length": ' + "[" * 500 + "]" * 500 + "}": "every length must be an integer",
+        '{"text": "ab", "mask_positions": [[0, 1]], "length": 1000000000}': "takes 96",
+        '{"text": "<mask>", "length": 100000000000000000000}': "takes 96",
+        '{"text": "<mask>", "temperature": 1' + "0" * 400 + "}": "temperature must be a finite number",
+        '{"text": "<mask>", "forbidden": "a", "length": 2, "seed": 1e400}': "seed must be an integer",
+        "": "line 8 is empty",
+    }
+    good = '"a <mask>"'
+    status, entries = fill_lines(shell, tmp_path, good, *bad, good)
+    assert status == 2
+    assert [entry["index"] for entry in entries] == list(range(9))
+    assert entries[0]["text"] == entries[-1]["text"]
+    for entry, message in zip(entries[1:-1], bad.values(), strict=True):
+        assert message in entry["error"]
+
+
+@pytest.mark.parametrize("error", [OverflowError("too large"), MemoryError(), RecursionError("too deep")])
+def test_what_python_raises_for_one_line_is_that_lines_error(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    decode = anyorder.sample._decode_batch
+
+    def decode_or_fail(jobs: Any, requests: Any, *rest: Any) -> Any:
+        if any("bad" in request.text for request in requests):
+            raise error
+        return decode(jobs, requests, *rest)
+
+    monkeypatch.setattr("anyorder.sample._decode_batch", decode_or_fail)
+    status, entries = fill_lines(shell, tmp_path, '"good <mask>"', '"bad <mask>"', '"good <mask>"')
+    assert status == 2
+    assert [type(error).__name__ in entry.get("error", "") for entry in entries] == [False, True, False]
+
+
+def test_a_file_of_nothing_has_no_lines_and_an_empty_line_is_one(shell: Shell, tmp_path: Path) -> None:
+    assert fill_lines(shell, tmp_path) == (0, [])
+    (tmp_path / "results.jsonl").unlink()
+    status, entries = fill_lines(shell, tmp_path, "")
+    assert (status, len(entries)) == (2, 1)
+    assert "line 1 is empty" in entries[0]["error"]
+
+
+def test_jsonl_reads_standard_input_and_writes_standard_output(shell: Shell, tmp_path: Path) -> None:
+    lines = ['"a <mask:2>"', '"b <mask>"']
+    _, expected = fill_lines(shell, tmp_path, *lines)
+    for out in ("-", "/dev/stdout"):
+        content = "\n".join(lines).encode()
+        status, printed, _ = shell("infill", "--jsonl", "-", "--out", out, "--seed", "0", stdin=content)
+        entries = [json.loads(line) for line in printed.splitlines()]
+        assert status == 0
+        assert [entry["text"] for entry in entries] == [entry["text"] for entry in expected]
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [(["--temperature", "0.5"], 0), (["--no-marker"], 0), (["--codec", "anyorder-sentencepiece"], 0), ([], 2)],
+)
+def test_resume_refuses_what_was_filled_in_another_way(
+    shell: Shell, tmp_path: Path, changed: list[str], line: int
+) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    lines = ['"a <mask>"', '"b <mask>"', '"c <mask>"']
+    source.write_text("\n".join(lines))
+    command = ["infill", "--jsonl", str(source), "--out", str(out), "--seed", "0"]
+    assert shell(*command)[0] == 0
+    before = out.read_bytes()
+    assert shell(*command, "--resume", "--batch-size", "2", "--device", "cpu")[0] == 0
+    if not changed:
+        source.write_text("\n".join([*lines[:2], '"d <mask>"']))
+    status, _, err = shell(*command, *changed, "--resume")
+    assert status == 2
+    assert f"answers line {line + 1} for another text, other options or another model" in err
+    assert out.read_bytes() == before
+
+
+def test_json_has_null_where_a_number_is_not_finite(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert json.loads(to_json({"a": [math.nan, (1.5, -math.inf)], "b": 2})) == {"a": [None, [1.5, None]], "b": 2}
+    monkeypatch.setattr(anyorder, "token_log_probs", lambda *_, **__: [-1.0, -math.inf])
+    entry = json.loads(shell("score", "ab", "--span", "0:1", "--json")[1], parse_constant=pytest.fail)
+    assert entry == {"log_prob": None, "token_log_probs": [-1.0, None]}
+    monkeypatch.setattr(anyorder, "rank", lambda *_, **__: [("x", -math.inf)])
+    printed = shell("score", "ab", "--span", "0:1", "--json", "--candidate", "x")[1]
+    assert json.loads(printed, parse_constant=pytest.fail) == {"text": "x", "log_prob": None}
 
 
 def test_a_killed_process_loses_and_repeats_no_text(tiny_checkpoint: Path, tmp_path: Path) -> None:

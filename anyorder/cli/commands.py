@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -62,11 +61,11 @@ def score(arguments: argparse.Namespace) -> int:
             raise ValueError("--candidate needs exactly one --span A:B")
         ranked = anyorder.rank(text, arguments.spans[0], arguments.candidate, model=model, order=arguments.order)
         rows = [{"text": candidate, "log_prob": log_prob} for candidate, log_prob in ranked]
-        lines = [json.dumps(row) if arguments.json else f"{row['log_prob']:.4f}\t{row['text']}" for row in rows]
+        lines = [to_json(row) if arguments.json else f"{row['log_prob']:.4f}\t{row['text']}" for row in rows]
     else:
         values = anyorder.token_log_probs(text, positions, model=model, order=arguments.order)
         if arguments.json:
-            lines = [json.dumps({"log_prob": sum(values), "token_log_probs": values})]
+            lines = [to_json({"log_prob": sum(values), "token_log_probs": values})]
         else:
             lines = [f"{value:.6f}" for value in (values if arguments.per_token else [sum(values)])]
     sys.stdout.write("".join(line + "\n" for line in lines))

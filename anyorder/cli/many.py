@@ -1,27 +1,53 @@
 """Many texts: a file of JSON lines in, a file of JSON lines out, resumable after a kill without losing one.
 
 Results are written in input order, all samples of a text in one write that reaches the disk before the next text's;
-each carries the number of its input line, its sample's number and how many samples that line has. A run that was killed
-left complete lines and at most one torn end, which ``--resume`` cuts off before it goes on where the file stops.
+each carries the number of its input line, its sample's number, how many samples that line has and a fingerprint of what
+was asked. A line that cannot be used, an empty one included, has an error for its result, so that every line has one. A
+run that was killed left complete lines and at most one torn end, which ``--resume`` cuts off before it goes on where
+the file stops, provided that what stands there answers the same lines, options and model.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyorder.cli.values import to_json
 from anyorder.spans import MaskPositions
 
 if TYPE_CHECKING:
     from anyorder import InfillResult, Model
+    from anyorder.sample import Request
 
 Task = dict[str, Any]
 """One text with its options, as keyword arguments of ``anyorder.infill``."""
+
+STANDARD_OUTPUT = ("-", "/dev/stdout")
+
+MODEL_FLAGS = ("model", "revision", "dtype", "weights", "codec", "tokenizer")
+"""What decides the results together with a line and the options; the device and the batch size are free to change."""
+
+UNUSABLE = (ValueError, TypeError, OverflowError, MemoryError, RecursionError)
+"""What a line's own values can cause, and so no reason to give up the other lines."""
+
+
+class Line(NamedTuple):
+    """One line of the input.
+
+    Attributes:
+        task: what to fill, or why the line cannot be used.
+        fingerprint: the same for the same line, options and model.
+    """
+
+    task: Task | ValueError
+    fingerprint: str
 
 
 class Done(NamedTuple):
@@ -33,32 +59,51 @@ class Done(NamedTuple):
 
 def run(arguments: argparse.Namespace, positions: MaskPositions | None, options: dict[str, Any]) -> int:
     """``anyorder infill --jsonl IN --out OUT``; 0 if every line was filled, 2 if some could not be used."""
+    _check_flags(arguments)
+    source = sys.stdin.buffer.read() if arguments.jsonl == "-" else Path(arguments.jsonl).read_bytes()
+    defaults = {**options, "mask_positions": positions}
+    flags = repr(([getattr(arguments, flag) for flag in MODEL_FLAGS], sorted(defaults.items()))).encode()
+    # A last line need not end in a newline, and a file of nothing has no line.
+    texts = source.removesuffix(b"\n").split(b"\n") if source else []
+    lines = [
+        Line(_read_task(text, number, defaults), hashlib.sha256(flags + b"\n" + text).hexdigest()[:16])
+        for number, text in enumerate(texts, start=1)
+    ]
+    done = Done(0, 0)
+    if arguments.out not in STANDARD_OUTPUT and Path(arguments.out).exists():
+        done = recover(Path(arguments.out), [line.fingerprint for line in lines])
+    return _fill(lines, done, arguments)
+
+
+def _check_flags(arguments: argparse.Namespace) -> None:
     if arguments.text is not None or arguments.file is not None:
         raise ValueError("--jsonl IN replaces the text argument and --file: give one of them")
     if arguments.out is None:
-        raise ValueError("--jsonl needs --out OUT, where the results go")
+        raise ValueError("--jsonl needs --out OUT, where the results go; - is standard output")
     if arguments.json or arguments.trace:
         raise ValueError("--json and --trace are for one text; --jsonl always writes JSON, with the trace in it")
     if arguments.batch_size < 1:
         raise ValueError(f"--batch-size must be at least 1; got {arguments.batch_size}")
-    lines = Path(arguments.jsonl).read_bytes().removesuffix(b"\n").split(b"\n")
-    tasks = [_read_task(line, number, {**options, "mask_positions": positions}) for number, line in enumerate(lines)]
+    if arguments.out in STANDARD_OUTPUT:
+        if arguments.resume:
+            raise ValueError("--resume continues a file: name one with --out, not standard output")
+        return
     out = Path(arguments.out)
+    if out.exists() and not out.is_file():
+        raise ValueError(f"--out must name a file, or - for standard output; got {out}, which is none")
     if out.exists() and not arguments.resume:
         raise ValueError(f"{out} exists: pass --resume to continue it, or name another file")
-    done = recover(out) if out.exists() else Done(0, 0)
-    if done.lines > len(tasks):
-        raise ValueError(
-            f"{out} has results of {done.lines} lines, but {arguments.jsonl} has {len(tasks)}: not its output"
-        )
-    return _fill(tasks, done, out, arguments)
 
 
-def recover(out: Path) -> Done:
+def recover(out: Path, fingerprints: Sequence[str]) -> Done:
     """What is finished in ``out``; what a killed run left unfinished at its end is cut off.
 
+    Args:
+        out: the output of an earlier run.
+        fingerprints: of every input line of this run.
+
     Raises:
-        ValueError: if the file holds anything but the output of this command, which is then left as it is.
+        ValueError: if the file holds anything but the output of this command for these lines; it is then left as it is.
     """
     finished = failed = end = position = 0
     with out.open("rb") as file:
@@ -69,10 +114,18 @@ def recover(out: Path) -> Done:
             try:
                 entry = json.loads(line)
                 index, sample, of = entry["index"], entry["sample"], entry["num_samples"]
-            except (ValueError, TypeError, KeyError):
+                fingerprint = entry["fingerprint"]
+            except (ValueError, TypeError, KeyError, RecursionError):
                 raise ValueError(f"{out} is not the output of --jsonl (at byte {position - len(line)})") from None
             if index != finished:
                 raise ValueError(f"{out} is not the output of --jsonl: line {finished} is followed by line {index}")
+            if index >= len(fingerprints):
+                raise ValueError(f"{out} has results of more than the {len(fingerprints)} input lines: not its output")
+            if fingerprint != fingerprints[index]:
+                raise ValueError(
+                    f"{out} answers line {index + 1} for another text, other options or another model: "
+                    "--resume needs the same ones; else name another file"
+                )
             if sample == of - 1:
                 finished, end = finished + 1, position
                 failed += "error" in entry
@@ -80,86 +133,109 @@ def recover(out: Path) -> Done:
     return Done(finished, failed)
 
 
-def _fill(tasks: Sequence[Task | ValueError], done: Done, out: Path, arguments: argparse.Namespace) -> int:
+def _fill(lines: Sequence[Line], done: Done, arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from anyorder.cli.commands import load_model
 
     model = load_model(arguments)
     failures = done.failures
-    with out.open("ab", buffering=0) as file, tqdm(total=len(tasks), initial=done.lines, unit="text") as bar:
-        for start in range(done.lines, len(tasks), arguments.batch_size):
-            batch = tasks[start : start + arguments.batch_size]
-            for number, samples in enumerate(_results(batch, model), start=start):
+    with _writing(arguments.out) as write, tqdm(total=len(lines), initial=done.lines, unit="text") as bar:
+        for start in range(done.lines, len(lines), arguments.batch_size):
+            batch = lines[start : start + arguments.batch_size]
+            for number, samples in enumerate(_results([line.task for line in batch], model), start=start):
                 failures += isinstance(samples, ValueError)
-                _append(file, number, samples)
+                write(_entries(number, lines[number].fingerprint, samples))
             bar.update(len(batch))
     return 2 if failures else 0
 
 
-def _results(batch: Sequence[Task | ValueError], model: Model) -> Iterator[list[InfillResult] | ValueError]:
+def _results(tasks: Sequence[Task | ValueError], model: Model) -> Iterator[list[InfillResult] | ValueError]:
     """The samples of each task, or why it cannot be used; one unusable task does not spoil its batch."""
-    import anyorder
+    from anyorder.sample import fill
 
-    usable = [task for task in batch if not isinstance(task, ValueError)]
+    prepared = [_prepare(task, model) for task in tasks]
     try:
-        filled = iter(_fill_together(usable, model))
-    except (ValueError, TypeError):
+        filled = iter(fill([request for request in prepared if not isinstance(request, ValueError)], model))
+    except UNUSABLE:
         filled = None
-    for task in batch:
-        if isinstance(task, ValueError):
-            yield task
+    for request in prepared:
+        if isinstance(request, ValueError):
+            yield request
         elif filled is not None:
             yield next(filled)
         else:
             try:
-                found = anyorder.infill(model=model, **task)
-                yield found if isinstance(found, list) else [found]
-            except (ValueError, TypeError) as error:
-                yield ValueError(str(error))
+                yield fill([request], model)[0]
+            except UNUSABLE as error:
+                yield _told(error)
 
 
-def _fill_together(tasks: Sequence[Task], model: Model) -> list[list[InfillResult]]:
-    import anyorder
+def _prepare(task: Task | ValueError, model: Model) -> Request | ValueError:
+    """A task on its own: what is a value of one text never passes for a list with one value a text."""
+    from anyorder.options import InfillOptions
+    from anyorder.sample import prepare
 
-    if not tasks:
-        return []
-    columns: dict[str, Any] = {name: [task[name] for task in tasks] for name in tasks[0]}
-    texts = columns.pop("text")
-    found: list[Any] = anyorder.infill_batch(texts, model=model, **columns)
-    return [samples if isinstance(samples, list) else [samples] for samples in found]
+    if isinstance(task, ValueError):
+        return task
+    options = {name: value for name, value in task.items() if name not in ("text", "mask_positions")}
+    try:
+        return prepare(task["text"], task["mask_positions"], InfillOptions(**options), model)
+    except UNUSABLE as error:
+        return _told(error)
 
 
-def _append(file: BinaryIO, index: int, samples: list[InfillResult] | ValueError) -> None:
-    """Everything of one input line in one write, on the disk before the next."""
+def _told(error: Exception) -> ValueError:
+    """The error as the library words it; one of Python's own needs its name to say anything."""
+    return ValueError(str(error) if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def _writing(out: str) -> Iterator[Callable[[bytes], None]]:
+    """A function that writes all of one input line and returns when it is on the disk, or on its way down a pipe."""
+    is_file = out not in STANDARD_OUTPUT
+    with Path(out).open("ab", buffering=0) if is_file else nullcontext(sys.stdout.buffer) as stream:
+
+        def write(content: bytes) -> None:
+            stream.write(content)
+            if is_file:
+                os.fsync(stream.fileno())
+            else:
+                stream.flush()
+
+        yield write
+
+
+def _entries(index: int, fingerprint: str, samples: list[InfillResult] | ValueError) -> bytes:
+    """The results of one input line, a line each."""
     if isinstance(samples, ValueError):
-        entries: list[dict[str, Any]] = [{"error": str(samples)}]
+        found: list[dict[str, Any]] = [{"error": str(samples)}]
     else:
-        entries = [result.to_dict() for result in samples]
+        found = [result.to_dict() for result in samples]
     labelled = [
-        {"index": index, "sample": number, "num_samples": len(entries), **entry} for number, entry in enumerate(entries)
+        {"index": index, "sample": number, "num_samples": len(found), "fingerprint": fingerprint, **entry}
+        for number, entry in enumerate(found)
     ]
-    file.write("".join(to_json(entry) + "\n" for entry in labelled).encode())
-    os.fsync(file.fileno())
+    return "".join(to_json(entry) + "\n" for entry in labelled).encode()
 
 
 def _read_task(line: bytes, number: int, defaults: dict[str, Any]) -> Task | ValueError:
-    """One input line over the defaults of the command line; a line that cannot be used becomes its own error."""
+    """Input line ``number``, from 1, over the defaults of the command line; if unusable it becomes its own error."""
+    if not line.strip():
+        return ValueError(f'line {number} is empty; every line must be a string or an object with a "text"')
     try:
         entry = json.loads(line)
-    except ValueError as error:
-        return ValueError(f"line {number + 1} is not JSON: {error}")
+    except (ValueError, RecursionError) as error:
+        return ValueError(f"line {number} is not JSON: {error}")
     if isinstance(entry, str):
         entry = {"text": entry}
     if not isinstance(entry, dict) or "text" not in entry:
-        return ValueError(f'line {number + 1} must be a string or an object with a "text"')
+        return ValueError(f'line {number} must be a string or an object with a "text"')
     unknown = sorted(set(entry) - set(defaults) - {"text"})
     if unknown:
-        return ValueError(f"line {number + 1} has unknown options {unknown}; known are {sorted(defaults)}")
+        return ValueError(f"line {number} has unknown options {unknown}; known are {sorted(defaults)}")
     positions = entry.get("mask_positions")
     if isinstance(positions, list):
         # JSON has no tuples: a list of two is a pair here.
         entry["mask_positions"] = [tuple(item) if isinstance(item, list) else item for item in positions]
-    if isinstance(entry.get("forbidden"), str):
-        entry["forbidden"] = [entry["forbidden"]]
     return {**defaults, **entry}

@@ -80,11 +80,17 @@ def _infill(parser: argparse.ArgumentParser) -> None:
     )
     output.add_argument("--progress", action="store_true", help="show a progress bar on standard error")
     jsonl = parser.add_argument_group("many texts")
-    jsonl.add_argument("--jsonl", metavar="IN", help='one JSON string or object {"text": ..., options} a line')
     jsonl.add_argument(
-        "--out", metavar="OUT", help="where the results go, one object a sample and line, in input order"
+        "--jsonl", metavar="IN", help='one JSON string or object {"text": ..., options} a line; - reads standard input'
     )
-    jsonl.add_argument("--resume", action="store_true", help="continue an OUT that an interrupted run left")
+    jsonl.add_argument(
+        "--out",
+        metavar="OUT",
+        help="where the results go, one object a sample and line, in input order; - is standard output",
+    )
+    jsonl.add_argument(
+        "--resume", action="store_true", help="continue an OUT that an interrupted run with the same options left"
+    )
     jsonl.add_argument(
         "--batch-size", type=int, default=16, metavar="B", help="texts decoded together; no effect on results"
     )

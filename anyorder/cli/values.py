@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -24,14 +25,18 @@ def parse_span(value: str) -> tuple[int, int] | slice:
 
 
 def parse_tokens(value: str) -> list[int]:
-    """``3,4,8`` or ``3-7,12``: token indices."""
+    """``3,4,8`` or ``3-7,12``: token indices; of six digits at most, since a run of them is written out."""
     indices: list[int] = []
     for item in value.split(","):
-        match = re.fullmatch(r"(-?\d+)(?:-(\d+))?", item.strip())
+        match = re.fullmatch(r"(-?\d{1,6})|(\d{1,6})-(\d{1,6})", item.strip())
         if not match:
-            raise argparse.ArgumentTypeError(f"token indices are written 3,4,8 or 3-7,12; got {value!r}")
-        first = int(match[1])
-        indices += range(first, int(match[2]) + 1) if match[2] else [first]
+            raise argparse.ArgumentTypeError(
+                f"token indices are written 3,4,8 or 3-7,12, with at most 6 digits; got {value!r}"
+            )
+        first, last = (int(match[1]),) * 2 if match[1] else (int(match[2]), int(match[3]))
+        if last < first:
+            raise argparse.ArgumentTypeError(f"a run of token indices goes up, as in 3-7; got {item.strip()!r}")
+        indices += range(first, last + 1)
     return indices
 
 
@@ -87,8 +92,19 @@ def write_text(text: str) -> None:
 
 
 def to_json(value: dict[str, Any]) -> str:
-    """One line of JSON that any reader takes: ASCII, and neither NaN nor Infinity."""
-    return json.dumps(value, allow_nan=False)
+    """One line of JSON that any reader takes: ASCII, and ``null`` for what JSON has no number for (NaN, Infinity)."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _decode(content: bytes, source: str) -> str:
