@@ -1,12 +1,8 @@
 """Train an any-subset autoregressive model: ``python training/fit.py --data python-stdlib --minutes 60``.
 
-    python training/fit.py --config mini-code                  # a recipe of training/configs, by name or by path
-    python training/fit.py --config mini-code --minutes 30     # every option is a flag, a YAML key, a line of --help
-    python training/fit.py --config paper --data openwebtext   # a dataset of the Hub, streamed
-    python training/fit.py --data 'notes/*.txt' --init_from mini-code --max_steps 2000
-
-The directory ``--out`` gets ``last.ckpt`` (run the same command again to go on after a kill), ``best`` and ``last``
-(for ``anyorder.load`` and transformers), ``log.csv``, ``samples`` and ``config.yaml``.
+``--help`` has examples and every option. The directory ``--out`` gets ``last.ckpt`` (run the same command again to go
+on after a kill), ``best`` and ``last`` (for ``anyorder.load`` and transformers), ``log.csv``, ``samples`` and
+``config.yaml``.
 """
 
 from __future__ import annotations

@@ -10,6 +10,13 @@ import jsonargparse
 
 from training.config import DataConfig, FitConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, RunConfig
 
+EXAMPLES = """\
+python training/fit.py --config mini-code                  # a recipe of training/configs, by name or by path
+python training/fit.py --config mini-code --minutes 30     # every option is a flag, a YAML key, a line of this help
+python training/fit.py --config paper --data openwebtext   # a dataset of the Hub, streamed
+python training/fit.py --data 'notes/*.txt' --init_from mini-code --max_steps 2000
+"""
+
 CONFIGS = Path(__file__).parent / "configs"
 
 GROUPS: dict[str, Any] = {
@@ -32,7 +39,7 @@ def build_parser() -> jsonargparse.ArgumentParser:
     """A parser whose options are the fields of the config's groups."""
     parser = jsonargparse.ArgumentParser(
         prog="training/fit.py",
-        description="Train an any-subset autoregressive model; training/README.md has examples.",
+        description="Train an any-subset autoregressive model.\n\n" + EXAMPLES,
         formatter_class=_Formatter,
     )
     names = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.yaml")))

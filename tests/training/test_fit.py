@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,9 +20,11 @@ from torch import Tensor
 
 import anyorder
 from training import callbacks
+from training.card import make_card
+from training.card_figures import five_sentences, sentence_rouge
 from training.config import FitConfig, RunConfig
 from training.fit import main
-from training.flags import CONFIGS, build_parser, flat, parse
+from training.flags import CONFIGS, EXAMPLES, build_parser, flat, parse
 from training.resume import LAST
 
 SLOW = bool(os.environ.get("ANYORDER_SLOW_TESTS"))
@@ -121,7 +125,7 @@ def run(folder: Path, vocabulary: Path, tmp_path_factory: pytest.TempPathFactory
     """A finished run of the ``tiny`` recipe, cut short."""
     out = tmp_path_factory.mktemp("run") / "tiny"
     command = ["--config", "tiny", "--data", str(folder), "--tokenizer", str(vocabulary), "--max_steps", "30"]
-    assert main([*command, "--validate_every", "10", "--validate_windows", "4", "--out", str(out)]) == 0
+    assert main([*command, "--validate_every", "10", "--validate_windows", "2", "--out", str(out)]) == 0
     return out
 
 
@@ -149,6 +153,27 @@ def test_exports_load_in_both_libraries_and_agree(run: Path) -> None:
     assert len(ours.settings.acceptance) == 7
     assert str(anyorder.infill("x = <mask:2>\n", model=ours, seed=0)).startswith("x = ")
     assert "30 steps" in ours.card
+
+
+def test_a_card_counts_the_run_and_states_what_it_measured(run: Path) -> None:
+    model = make_card(anyorder.load(run / "best", weights="plain"), [run, run], "code", "- **Licence**: any.", pieces=2)
+    for part in ("60 steps", "2 stage(s)", "- **Licence**: any.", "| 95 %, scattered |", "--width '64'", "seed 9,"):
+        assert part in model.card
+    assert "restored exactly" in model.card
+    assert len(model.settings.acceptance) == 7
+
+
+def test_rouge_of_a_card_is_of_sentences_inside_five_that_stand_together(run: Path) -> None:
+    pytest.importorskip("rouge_score")
+    model = anyorder.load(run / "best")
+    sentences = [f"The {name} went to the town." for name in ("king", "wife", "boys", "girl", "dogs")]
+    text = "No.\n" + " ".join(sentences) + "\nOnly one sentence stands here, and it is alone."
+    assert five_sentences(text) == [sentences]
+    figures = sentence_rouge(model, [text], 2)
+    assert "in 1 held-out pieces" in figures.text
+    assert all(0 <= value <= 100 for value in figures.values.values())
+    with pytest.raises(ValueError, match="five sentences in a row"):
+        sentence_rouge(model, ["x = 1\n"], 2)
 
 
 def test_a_run_starts_from_anothers_weights_and_vocabulary_with_a_fresh_optimiser(
@@ -209,6 +234,15 @@ def test_flags_yaml_and_help_are_the_same_options(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("max_steps: 7\nlengths: {64: 1.0}\n", encoding="utf-8")
     config = parse(["--max_steps", "9", "--config", str(tmp_path / "own.yaml"), "--data", "sotu"])
     assert (config.run.max_steps, config.data.lengths, config.data.data) == (9, {64: 1.0}, "sotu")
+
+
+def test_the_commands_that_the_readme_and_the_help_show_are_ones_the_parser_takes() -> None:
+    readme = (CONFIGS.parents[1] / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^python training/fit.py (.*)$", readme + EXAMPLES, flags=re.MULTILINE)
+    assert len(lines) >= 7
+    for line in lines:
+        run = parse(shlex.split(line, comments=True)).run
+        assert run.max_steps or run.minutes
 
 
 @pytest.mark.parametrize("recipe", sorted(path.stem for path in CONFIGS.glob("*.yaml")))
