@@ -97,8 +97,8 @@ class Session:
         self.rows = torch.arange(len(task.prompts))
         self.books = Books(len(task.prompts), layout.num_offsets, on_tokens)
         self.books.prefill_rows += self.num_decided * (task.max_new_tokens > 0)
+        self.cache = model.new_cache(len(task.prompts), self.num_slots)
         self.keep((self.num_decided < self.end).nonzero()[:, 0])
-        self.cache = model.new_cache(len(self.rows), self.num_slots)
 
     @property
     def is_alive(self) -> bool:
@@ -224,9 +224,7 @@ class Session:
         there = alive.to(self.tokens.device, non_blocking=True)
         self.tokens, self.rows, self.end = self.tokens[there], self.rows[alive], self.end[alive]
         self.num_decided, self.num_encoded = self.num_decided[alive], self.num_encoded[alive]
-        self.uniforms = self.uniforms.select(alive)
-        if hasattr(self, "cache") and len(alive):
-            self.cache = self.cache.select(there)
+        self.uniforms, self.cache = self.uniforms.select(alive), self.cache.select(there)
 
     def _no_q(self, width: int) -> Tensor:
         return torch.zeros(len(self.tokens), width, self.model.vocab_size, device=self.tokens.device)
