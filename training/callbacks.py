@@ -46,9 +46,8 @@ def save(trainer: Trainer, path: Path) -> None:
     trainer.save_checkpoint(partial)
     trainer.strategy.barrier()
     if trainer.is_global_zero:
-        if partial.is_file():  # sharded strategies write directories
-            with partial.open("rb") as file:
-                os.fsync(file.fileno())
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
         partial.replace(path)
     trainer.strategy.barrier()
 

@@ -28,7 +28,7 @@ class RunConfig:
         clock: what ``minutes`` counts: this process's processor time, or the time on the wall.
         accelerator: Lightning's: ``cpu``, ``gpu``, ``auto``.
         devices: devices, or processes on a CPU.
-        strategy: Lightning's: ``auto``, ``ddp``, ``fsdp``.
+        strategy: Lightning's: ``auto``, ``ddp``, ``ddp_fork``; each rank holds the whole network.
         precision: Lightning's: ``32-true``, ``bf16-mixed``, ``64-true``.
         threads: threads of each process on a CPU.
         logger: where metrics go beside the progress bar: ``csv`` (``log.csv``), ``tensorboard``, ``wandb``.
@@ -50,7 +50,7 @@ class RunConfig:
     clock: Literal["processor", "wall"] = "processor"
     accelerator: str = "cpu"
     devices: int = 1
-    strategy: str = "auto"
+    strategy: Literal["auto", "ddp", "ddp_fork", "ddp_notebook"] = "auto"
     precision: Literal["32-true", "bf16-mixed", "bf16-true", "64-true"] = "32-true"
     threads: int = 1
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"

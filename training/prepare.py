@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from training.exports import find_export
 from training.files import write_atomically
 from training.keyed import keyed_generator
 from training.locality import start_local
+from training.resume import is_first_process
 
 VOCABULARY = "tokenizer.model"
 
@@ -72,7 +72,7 @@ def _vocabulary(path: Path, config: DataConfig, documents: Documents) -> Path:
         return config.tokenizer
     if path.is_file():
         return path
-    if int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))):
+    if not is_first_process():
         while not path.is_file():
             time.sleep(0.2)
         return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import yaml
@@ -23,6 +24,11 @@ FREE = frozenset(
 """Options a run may change when it goes on."""
 
 
+def is_first_process() -> bool:
+    """Whether this process was not started as another rank of a run (Lightning starts those by themselves)."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
 def open_run(config: FitConfig) -> Path | None:
     """Make the run's directory with its ``config.yaml``; returns the checkpoint to go on from, if there is one.
 
@@ -33,6 +39,8 @@ def open_run(config: FitConfig) -> Path | None:
     out.mkdir(parents=True, exist_ok=True)
     last, path, values = out / LAST, out / "config.yaml", flat(config)
     goes_on = config.run.resume and last.exists()
+    if not is_first_process():  # the first one has made the directory what it is to be
+        return last if goes_on else None
     if goes_on:
         before = yaml.safe_load(path.read_text(encoding="utf-8"))
         changed = [
