@@ -6,13 +6,12 @@ everything around them. Whatever is outside the blanks comes back byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from anyorder.decoding import Method
 from anyorder.default import resolve_model
 from anyorder.drafting import Drafter
-from anyorder.options import Context, InfillOptions, Length, TargetOrder
+from anyorder.options import Context, ForbiddenStrings, InfillOptions, Length, TargetOrder
 from anyorder.progress import OnProgress, reporting
 from anyorder.result import InfillResult
 from anyorder.sample import fill, prepare
@@ -38,7 +37,7 @@ def infill(  # type: ignore[overload-overlap]
     seed: int | None = ...,
     order: TargetOrder = ...,
     drafter: Literal["self", "ngram"] | Drafter = ...,
-    forbidden: str | Sequence[str] | None = ...,
+    forbidden: ForbiddenStrings = ...,
     marker: str | None = ...,
     steps: int = ...,
     context: Context = ...,
@@ -62,7 +61,7 @@ def infill(
     seed: int | None = ...,
     order: TargetOrder = ...,
     drafter: Literal["self", "ngram"] | Drafter = ...,
-    forbidden: str | Sequence[str] | None = ...,
+    forbidden: ForbiddenStrings = ...,
     marker: str | None = ...,
     steps: int = ...,
     context: Context = ...,
@@ -85,7 +84,7 @@ def infill(  # noqa: PLR0913 - the public contract
     seed: int | None = None,
     order: TargetOrder = None,
     drafter: Literal["self", "ngram"] | Drafter = "self",
-    forbidden: str | Sequence[str] | None = None,
+    forbidden: ForbiddenStrings = None,
     marker: str | None = "<mask>",
     steps: int = 1,
     context: Context = "full",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 from anyorder.decoding import Method
 from anyorder.default import resolve_model
 from anyorder.drafting import Drafter
-from anyorder.options import Context, InfillOptions, Length, TargetOrder
+from anyorder.options import Context, ForbiddenStrings, InfillOptions, Length, TargetOrder
 from anyorder.per_text import check_texts, spread
 from anyorder.progress import OnProgress, reporting
 from anyorder.result import InfillResult
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Option = TypeVar("Option")
 PerText: TypeAlias = Option | Sequence[Option]
-"""One value for all texts, or a list with one value a text."""
+"""One value for all texts, or a sequence with one value a text."""
 
 
 @overload
@@ -43,7 +43,7 @@ def infill_batch(  # type: ignore[overload-overlap]
     seed: PerText[int | None] = ...,
     order: PerText[TargetOrder] = ...,
     drafter: PerText[Literal["self", "ngram"] | Drafter] = ...,
-    forbidden: PerText[str | Sequence[str] | None] = ...,
+    forbidden: PerText[ForbiddenStrings] = ...,
     marker: PerText[str | None] = ...,
     steps: PerText[int] = ...,
     context: PerText[Context] = ...,
@@ -67,7 +67,7 @@ def infill_batch(
     seed: PerText[int | None] = ...,
     order: PerText[TargetOrder] = ...,
     drafter: PerText[Literal["self", "ngram"] | Drafter] = ...,
-    forbidden: PerText[str | Sequence[str] | None] = ...,
+    forbidden: PerText[ForbiddenStrings] = ...,
     marker: PerText[str | None] = ...,
     steps: PerText[int] = ...,
     context: PerText[Context] = ...,
@@ -91,7 +91,7 @@ def infill_batch(
     seed: PerText[int | None] = ...,
     order: PerText[TargetOrder] = ...,
     drafter: PerText[Literal["self", "ngram"] | Drafter] = ...,
-    forbidden: PerText[str | Sequence[str] | None] = ...,
+    forbidden: PerText[ForbiddenStrings] = ...,
     marker: PerText[str | None] = ...,
     steps: PerText[int] = ...,
     context: PerText[Context] = ...,
@@ -114,7 +114,7 @@ def infill_batch(  # noqa: PLR0913, D417 - the public contract; the options are 
     seed: PerText[int | None] = None,
     order: PerText[TargetOrder] = None,
     drafter: PerText[Literal["self", "ngram"] | Drafter] = "self",
-    forbidden: PerText[str | Sequence[str] | None] = None,
+    forbidden: PerText[ForbiddenStrings] = None,
     marker: PerText[str | None] = "<mask>",
     steps: PerText[int] = 1,
     context: PerText[Context] = "full",

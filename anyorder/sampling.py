@@ -112,4 +112,4 @@ def _number(name: str, value: object) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        raise ValueError(f"{name} must be a number that a float can hold; got one beyond 1e308") from None
