@@ -81,7 +81,12 @@ BAD: list[tuple[str, Call, type[Exception], str]] = [
     ("seed a numpy float", infill("<mask>", seed=np.float32(3)), TypeError, r"seed must be an integer; got .*float32"),
     ("seed an array", infill("<mask>", seed=np.array([1, 2])), TypeError, "seed must be an integer"),
     ("seed a numpy bool", infill("<mask>", seed=np.True_), TypeError, "seed must be an integer"),
-    ("temperature beyond a float", infill("<mask>", temperature=10**400), ValueError, "temperature must be a finite"),
+    (
+        "temperature beyond a float",
+        infill("<mask>", temperature=10**400),
+        ValueError,
+        "temperature must be a number that a float can hold",
+    ),
     ("unknown method", infill("<mask>", method="fast"), ValueError, "'fast'.*'sequential'"),
     ("draft_length negative", infill("<mask>", draft_length=-1), ValueError, "draft_length must be at least 0"),
     ("draft_length a float", infill("<mask>", draft_length=2.5), TypeError, "draft_length must be an integer"),
