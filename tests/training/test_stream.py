@@ -138,6 +138,8 @@ def test_what_ranks_left_off_other_ranks_and_workers_can_take_up(recipe: Recipe)
 
 
 def test_epochs_differ_in_order_and_blanks_and_global_sample_indices_never_repeat(recipe: Recipe) -> None:
+    keys = [key for batch in one_epoch(batches(recipe)) for key in batch.keys if key[0] == 0]
+    assert len(set(keys)) == len(keys) > 100
     recipe = replace(recipe, num_shards=1)
     stream = batches(recipe)
     first = one_epoch(stream)
