@@ -180,6 +180,43 @@ def test_a_text_ends_at_its_first_end_wherever_that_falls_in_a_run(method: str) 
         assert result.stats.tokens == len(result.token_ids)
 
 
+def stubborn(token: int, drafted: int) -> CausalModel:
+    """A model that always says ``token``, and whose mask rows always draft ``drafted``."""
+    model = network("qwen2")
+    with torch.no_grad():
+        for depth in range(model.config.num_layers):
+            for routed in model.layer(depth).routed().values():
+                routed.base.weight.zero_()  # type: ignore[union-attr]
+        model.norm.fill_(1.0)
+        model.embedding.zero_()[:, 0] = 1.0
+        model.mask_embedding.zero_()[1] = 1.0
+        model.head.weight.zero_()[token, 0] = 1.0  # type: ignore[union-attr]
+        model.head.weight[drafted, 1] = 1.0  # type: ignore[index]
+    return model
+
+
+@pytest.mark.parametrize("lookahead", ["linear", "quadratic"])
+@pytest.mark.parametrize("masks", [1, 3, 4])
+def test_drafts_that_are_all_right_make_every_pass_but_the_first_decide_one_more_than_it_drafted(
+    lookahead: Any, masks: int
+) -> None:
+    options: dict[str, Any] = {"mode": "verify", "lookahead": lookahead, "masks": masks, "max_new_tokens": 23}
+    stats = mars.generate(stubborn(5, 5), [3, 4], **options).stats
+    assert stats.nfe == 1 + -(-22 // (masks + 1))
+    assert stats.offered == stats.accepted
+
+
+@pytest.mark.parametrize(("lookahead", "drafting"), [("linear", 11), ("quadratic", 21)])
+def test_drafts_that_are_all_wrong_cost_no_pass(lookahead: Any, drafting: int) -> None:
+    """Linear masks follow the drafts, so a pass that rejects leaves none for the next; quadratic ones always do."""
+    options: dict[str, Any] = {"mode": "verify", "lookahead": lookahead, "max_new_tokens": 23}
+    result = mars.generate(stubborn(5, 6), [3, 4], **options)
+    assert result.token_ids == (5,) * 23
+    assert result.stats.nfe == 23
+    assert result.stats.accepted == (0, 0, 0)
+    assert abs(result.stats.offered[0] - drafting) <= 1
+
+
 def test_several_ids_end_a_text_and_the_models_own_are_the_default() -> None:
     model, prompt = network("qwen2"), torch.tensor([5, 6])
     options: dict[str, Any] = {"mode": "verify", "temperature": 1.0, "seed": 3, "max_new_tokens": 16}

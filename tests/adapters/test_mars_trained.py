@@ -66,7 +66,7 @@ def test_threshold_mode_decides_more_tokens_a_pass_the_lower_tau_is(trained: Cau
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_lora_leaves_what_the_base_says_bit_by_bit_and_trains_nothing_else(family: str) -> None:
     base, model = (network(family, vocab_size=templated.VOCAB_SIZE) for _ in range(2))
-    mars.attach_lora(model, rank=3)
+    mars.attach_lora(model.requires_grad_(True), rank=3)
     learning = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     added = {name for name, _ in model.named_parameters()} - {name for name, _ in base.named_parameters()}
     assert learning == added | {"mask_embedding"}
