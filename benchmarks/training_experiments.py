@@ -197,7 +197,7 @@ def run_table(name: str, base: FitConfig, windows: int, pieces: int) -> None:
             data=replace(base.data, tokenizer=vocabulary),
             objective=objective,
         )
-        fit(config)
+        fit(config, documents)
         vocabulary = vocabulary or out / "last" / "tokenizer.model"  # one vocabulary for all arms
         for line in measure_arm(anyorder.load(out / "last"), documents, windows, pieces):
             print("| " + " | ".join([arm, *line.cells()]) + " |", flush=True)

@@ -158,9 +158,9 @@ def _infills(model: Model, texts: list[str], count: int = 3) -> str:
     parts = []
     for seed, text in enumerate(texts[:count]):
         passage = text[:240]
-        start = passage.find(" ", 100) if " " in passage[100:] else 100
-        span = (start, min(start + 30, len(passage)))
-        result = anyorder.infill(passage, [span], model=model, seed=seed, marker=None, context="crop")
+        tokens = len(model.tokenize(passage))
+        blank = list(range(tokens // 2, min(tokens // 2 + min(8, model.max_length // 4), tokens)))
+        result = anyorder.infill(passage, blank, model=model, seed=seed, marker=None, context="crop")
         filled = result.spans[0]
         parts.append(f"{result.text[: filled.start]}[[{filled.text}]]{result.text[filled.end :]}")
     return "\n---\n".join(parts)

@@ -23,8 +23,8 @@ class RunConfig:
         resume: go on from the checkpoint in ``out`` if there is one; with false, start over.
         seed: of weights, data order, blanks and orders.
         max_steps: end after this many optimiser steps.
-        minutes: end after this much time (see ``clock``). A schedule over time ends when it was told to whatever else
-            the machine does, but cannot repeat bit for bit; one over steps does.
+        minutes: end after this much time (see ``clock``); an hour if neither is given. A schedule over time ends when
+            it was told to whatever else the machine does, but cannot repeat bit for bit; one over steps does.
         clock: what ``minutes`` counts: this process's processor time, or the time on the wall.
         accelerator: Lightning's: ``cpu``, ``gpu``, ``auto``.
         devices: devices, or processes on a CPU.
@@ -60,6 +60,11 @@ class RunConfig:
     validate_minutes: float = 10.0
     validate_windows: int = 48
     export_dtype: Literal["float32", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        """A run ends."""
+        if self.max_steps is None and self.minutes is None:
+            object.__setattr__(self, "minutes", 60.0)
 
 
 @dataclass(frozen=True, kw_only=True)

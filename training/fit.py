@@ -15,15 +15,17 @@ if __package__ in (None, ""):  # run as a file: its own directory is on the path
 
 from training.allocator import keep_freed_memory
 from training.flags import parse
+from training.sources import open_documents
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; 2 for what the user can put right."""
     config = parse(sys.argv[1:] if arguments is None else arguments)
-    from training.run import fit  # Lightning takes seconds, which --help and a mistyped flag need not wait for
-
     try:
-        best = fit(config)
+        documents = open_documents(config.data, config.run.seed)
+        from training.run import fit  # Lightning takes seconds, which --help and a mistyped name need not wait for
+
+        best = fit(config, documents)
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

@@ -14,23 +14,22 @@ from training.callbacks import Checkpoint, Report
 from training.clock import Clock
 from training.config import FitConfig
 from training.data import FitData
+from training.documents import Documents
 from training.logs import make_logger
 from training.module import FitModule
 from training.prepare import measure_characters_per_token, prepare_model
 from training.resume import open_run
-from training.sources import open_documents
 
 
-def fit(config: FitConfig) -> Path:
-    """Train; returns the directory of the best model.
+def fit(config: FitConfig, documents: Documents) -> Path:
+    """Train on documents; returns the directory of the best model.
 
     Raises:
-        ValueError: if the data, the start or the options do not work.
+        ValueError: if the start or the options do not work.
     """
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     torch.set_num_threads(config.run.threads)
     clock = Clock(config.run)
-    documents = open_documents(config.data, config.run.seed)
     checkpoint = open_run(config)
     model = prepare_model(config, documents)
     characters = config.data.characters_per_token or measure_characters_per_token(

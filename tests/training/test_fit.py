@@ -209,7 +209,6 @@ def test_time_ends_a_run_and_what_was_used_before_a_kill_counts(arguments: list[
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (["--max_steps", "null"], "say when to end"),
         (["--data", "no/such/*.txt"], "no such files"),
         (["--data", "sotu+openwebtext"], "a mixture takes data on this machine"),
         (["--min_characters", "99999"], "0 documents to train on"),
@@ -232,6 +231,7 @@ def test_flags_yaml_and_help_are_the_same_options(tmp_path: Path) -> None:
     for name in flat(FitConfig()):
         assert f"  --{name}" in text
     (tmp_path / "own.yaml").write_text("max_steps: 7\nlengths: {64: 1.0}\n", encoding="utf-8")
+    assert parse([]).run.minutes == 60
     config = parse(["--max_steps", "9", "--config", str(tmp_path / "own.yaml"), "--data", "sotu"])
     assert (config.run.max_steps, config.data.lengths, config.data.data) == (9, {64: 1.0}, "sotu")
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from training.config import DataConfig
 from training.documents import Documents, is_held_out
+from training.fit import main
+from training.resume import LAST
 from training.sources import open_documents
 
 datasets = pytest.importorskip("datasets")
@@ -96,3 +99,23 @@ def test_a_snapshot_that_was_downloaded_before_serves_without_the_hub(
 
 def _unreachable(*_: object, **__: object) -> None:
     raise OSError("no route to host")
+
+
+def test_the_command_trains_on_a_local_copy_and_goes_on_in_it(
+    copy: Path, vocabulary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream in two workers, packed, cut after 6 of 12 steps: the same end as in one go."""
+    monkeypatch.chdir(copy)
+    command = [
+        *("--data", "openwebtext", "--tokenizer", str(vocabulary), "--held_out_share", str(SHARE)),
+        *("--pieces", "packed", "--lengths", "{16: 1.0}", "--tokens_per_step", "64", "--shuffle_buffer", "5"),
+        *("--width", "16", "--layers", "1", "--heads", "1", "--num_workers", "2", "--schedule", "constant"),
+        *("--validate_every", "12", "--validate_windows", "1", "--checkpoint_every", "6", "--warmup_steps", "1"),
+    ]
+    assert main([*command, "--max_steps", "12", "--out", str(tmp_path / "whole")]) == 0
+    for steps in ("6", "12"):
+        assert main([*command, "--max_steps", steps, "--out", str(tmp_path / "cut")]) == 0
+    whole, cut = (torch.load(tmp_path / run / LAST, weights_only=True) for run in ("whole", "cut"))
+    assert whole["fit"]["steps"] == cut["fit"]["steps"] == 12
+    assert all(torch.equal(value, cut["state_dict"][name]) for name, value in whole["state_dict"].items())
+    assert whole["FitData"] == cut["FitData"]
