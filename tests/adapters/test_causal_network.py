@@ -18,6 +18,13 @@ from anyorder.adapters.causal.rows import clean_rows
 from anyorder.model.linear import can_pack
 
 TOLERANCE = 1e-5
+"""Of the largest number: what two orders of summing in float32 differ by."""
+
+
+def close(ours: Tensor, wanted: Tensor) -> bool:
+    return bool((ours - wanted).abs().max() <= TOLERANCE * wanted.abs().max())
+
+
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{family: (family, {}) for family in FAMILIES},
     "tied": ("qwen2", {"tie_word_embeddings": True}),
@@ -57,16 +64,17 @@ def test_a_pass_equals_the_one_of_transformers(variant: str) -> None:
     family, options = VARIANTS[variant]
     theirs = make(family, **options)
     tokens = torch.randint(VOCAB, (3, 70))
-    assert torch.allclose(causal_logits(wrap(theirs), tokens), theirs(tokens).logits, atol=TOLERANCE, rtol=0)
+    assert close(causal_logits(wrap(theirs), tokens), theirs(tokens).logits)
 
 
 @torch.no_grad()
-def test_half_precision_rounds_where_transformers_rounds() -> None:
+def test_half_precision_is_no_rougher_than_that_of_transformers() -> None:
     theirs = make("qwen3", dtype=torch.bfloat16)
     tokens = torch.randint(VOCAB, (2, 20))
-    ours, wanted = causal_logits(wrap(theirs), tokens), theirs(tokens).logits
+    ours, rounded = causal_logits(wrap(theirs), tokens), theirs(tokens).logits
+    exact = make("qwen3")(tokens).logits
     assert ours.dtype == torch.bfloat16
-    assert (ours - wanted).abs().max() < 0.02 * wanted.abs().max()
+    assert (ours - exact).abs().mean() < 1.1 * (rounded - exact).abs().mean()
 
 
 def encode_in_pieces(model: CausalModel, prompts: list[Tensor], cut: int) -> tuple[SlotCache, Tensor]:
@@ -100,11 +108,11 @@ def test_what_the_cache_holds_is_what_a_fresh_pass_computes(family: str) -> None
         fresh = model.new_cache(1, len(prompt))
         rows = clean_rows(torch.arange(len(prompt))[None], len(prompt))
         answer = model.step(prompt[None], rows, fresh, asked=torch.tensor([[len(prompt) - 1]]))
-        assert torch.allclose(answer[0, 0], logits[row], atol=TOLERANCE, rtol=0)
-        assert torch.allclose(causal_logits(model, prompt[None])[0, -1], logits[row], atol=TOLERANCE, rtol=0)
+        assert close(answer[0, 0], logits[row])
+        assert close(causal_logits(model, prompt[None])[0, -1], logits[row])
         for layer in range(model.config.num_layers):
             for held, wanted in zip(cache.read(layer, len(prompt)), fresh.read(layer, len(prompt)), strict=True):
-                assert torch.allclose(held[row], wanted[0], atol=TOLERANCE, rtol=0)
+                assert close(held[row], wanted[0])
 
 
 @torch.no_grad()
@@ -141,7 +149,7 @@ def test_packed_weights_are_the_same_function_and_go_back_bit_by_bit(family: str
     packed = wrap(theirs).pack("packed")
     if can_pack(torch.zeros(2, 2), "packed"):
         assert packed.layer(0).expand.base.packing == "packed" == packed.head.packing
-    assert torch.allclose(causal_logits(packed, tokens), theirs(tokens).logits, atol=TOLERANCE, rtol=0)
+    assert close(causal_logits(packed, tokens), theirs(tokens).logits)
     for model in (packed, wrap(theirs)):
         back = to_transformers(model)
         assert back.generation_config.eos_token_id == [0]
