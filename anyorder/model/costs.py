@@ -11,8 +11,8 @@ import torch
 from anyorder.draft_length import PassCosts
 from anyorder.model.config import XLNetConfig
 
-SMALL_CPU = PassCosts(rows=(2, 6, 12, 19, 28, 51, 83), costs=(1.0, 1.61, 1.61, 1.72, 1.88, 2.15, 2.73))
-BASE_CPU = PassCosts(rows=(2, 6, 12, 19, 28, 49, 68), costs=(1.0, 1.18, 1.43, 1.67, 1.67, 2.15, 2.56))
+SMALL_CPU = PassCosts(rows=(2, 6, 12, 19, 28, 51, 83), costs=(1.0, 1.57, 1.7, 1.71, 2.05, 2.05, 2.79))
+BASE_CPU = PassCosts(rows=(2, 6, 12, 19, 28, 49, 68), costs=(1.0, 1.31, 1.49, 1.55, 1.58, 2.21, 2.77))
 ACCELERATOR = PassCosts(rows=(1, 64, 256), costs=(1.0, 1.0, 1.2))
 """An assumption, not a measurement: reading the weights bounds a pass of up to some hundred rows."""
 
