@@ -86,7 +86,6 @@ def test_a_line_of_a_chat_that_is_none_is_named(tmp_path: Path) -> None:
         (("--pieces", "windows"), "--pieces packed"),
         (("--lora_rank", "4", "--optimizer", "muon"), "--optimizer adamw"),
         (("--lora_rank", "4", "--objective", "causal"), "nothing for --objective causal to train"),
-        (("--max_steps", "null"), "say when to end"),
     ],
 )
 def test_options_that_contradict_each_other_are_one_sentence(
