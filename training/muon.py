@@ -1,7 +1,8 @@
 """Muon (Jordan et al. 2024) in the precision of the weights, for the matrices of the layers.
 
-The momentum of a matrix is replaced by the nearest orthogonal one, so that every direction moves alike; in pilots it
-needed a half of AdamW's steps. ``torch.optim.Muon`` is the same method but orthogonalises in bfloat16, which a CPU
+The momentum of a matrix is replaced by the nearest orthogonal one, so that every direction moves alike. In the
+first hundred steps of pilots it was ahead of AdamW; by the clock that is not shown, a step costs a fifth more.
+``torch.optim.Muon`` is the same method but orthogonalises in bfloat16, which a CPU
 without bfloat16 units does 14 times slower (432 ms against 33 for 768 x 192), longer than the rest of the step.
 """
 
