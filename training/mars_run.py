@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,18 +9,16 @@ from typing import Any
 
 import torch
 import yaml
-from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch import LightningDataModule
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
 from anyorder.codec import SentencePieceCodec, train_vocabulary
-from training.callbacks import Checkpoint
 from training.clock import Clock
 from training.data import FitData
 from training.documents import Documents
 from training.files import write_atomically
 from training.keyed import keyed_generator, keyed_random
-from training.logs import make_logger
 from training.mars_config import FitMarsConfig, flat
 from training.mars_data import ChatData, MarsBatch, collate, from_packed, read_chat
 from training.mars_module import MarsModule
@@ -31,6 +27,7 @@ from training.pieces import Lengths, packed
 from training.resume import FREE, LAST
 from training.sources import open_documents
 from training.stream import Batch
+from training.trainer import train
 
 
 class HubCodec:
@@ -60,7 +57,6 @@ def fit(config: FitMarsConfig) -> Path:
     """
     from transformers.utils import logging as transformers_logging
 
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     # It shows a bar for every file it writes.
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     torch.set_num_threads(config.run.threads)
@@ -71,23 +67,8 @@ def fit(config: FitMarsConfig) -> Path:
     network = prepare_network(config, codec)
     data, held_out = _data(config, documents, codec)
     to_batch = partial(_to_batch, separator_id=codec.separator_id, block=config.mars.block, seed=config.run.seed)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="lightning")  # advice on loaders and checkpoints, which are ours
-        trainer = Trainer(
-            accelerator=config.run.accelerator,
-            devices=config.run.devices,
-            strategy=config.run.strategy,
-            precision=config.run.precision,
-            max_epochs=-1,
-            logger=make_logger(config.run),
-            callbacks=[MarsReport(network, codec, held_out, config), Checkpoint(config.run)],
-            default_root_dir=config.run.out,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-        )
-        trainer.fit(MarsModule(network, config, clock, to_batch), datamodule=data, ckpt_path=checkpoint)
+    report = MarsReport(network, codec, held_out, config)
+    train(MarsModule(network, config, clock, to_batch), data, report, config.run, checkpoint)
     return config.run.out / "best"
 
 
@@ -164,10 +145,10 @@ def _data(
     """The data of the run, and held-out micro-batches that are always the same."""
     options, eos = config.mars, codec.separator_id
     if options.chat is not None:
-        train, rest = read_chat(options.chat, codec, eos)
+        chats, rest = read_chat(options.chat, codec, eos)
         make = partial(collate, block=options.block, max_length=options.max_length, eos_id=eos)
         rows = max(config.data.tokens_per_step // options.max_length, 1)
-        data = ChatData(train, rows=rows, accumulate=config.data.accumulate, seed=config.run.seed, collate=make)
+        data = ChatData(chats, rows=rows, accumulate=config.data.accumulate, seed=config.run.seed, collate=make)
         return data, [make(rest[i : i + rows]) for i in range(0, min(len(rest), config.run.validate_windows), rows)]
     if documents is None:
         raise ValueError("say what to train on: --data or --chat")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from pathlib import Path
 
 import torch
-from lightning.pytorch import Trainer
 
 from anyorder.forbidden import Forbidden
-from training.callbacks import Checkpoint, Report
+from training.callbacks import Report
 from training.clock import Clock
 from training.config import FitConfig
 from training.data import FitData
 from training.documents import Documents
-from training.logs import make_logger
 from training.module import FitModule
 from training.prepare import measure_characters_per_token, prepare_model
 from training.resume import open_run
+from training.trainer import train
 
 
 def fit(config: FitConfig, documents: Documents) -> Path:
@@ -27,7 +24,6 @@ def fit(config: FitConfig, documents: Documents) -> Path:
     Raises:
         ValueError: if the start or the options do not work.
     """
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     torch.set_num_threads(config.run.threads)
     clock = Clock(config.run)
     checkpoint = open_run(config)
@@ -37,25 +33,6 @@ def fit(config: FitConfig, documents: Documents) -> Path:
     )
     forbidden = Forbidden.of(model.network.vocab_size, ids=model.settings.forbidden_ids)
     report = Report(model, documents.first(1000, held_out=True), characters, config.run)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="lightning")  # advice on loaders and checkpoints, which are ours
-        trainer = Trainer(
-            accelerator=config.run.accelerator,
-            devices=config.run.devices,
-            strategy=config.run.strategy,
-            precision=config.run.precision,
-            max_epochs=-1,
-            logger=make_logger(config.run),
-            callbacks=[report, Checkpoint(config.run)],
-            default_root_dir=config.run.out,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-        )
-        trainer.fit(
-            FitModule(model.network, forbidden, config, clock),
-            datamodule=FitData(documents, model.codec, characters, config),
-            ckpt_path=checkpoint,
-        )
+    module = FitModule(model.network, forbidden, config, clock)
+    train(module, FitData(documents, model.codec, characters, config), report, config.run, checkpoint)
     return config.run.out / "best"
