@@ -39,3 +39,8 @@ class Clock:
     def is_last(self, step: int) -> bool:
         """Whether a run over steps ends here; one over time ends when the progress that ranks agreed on says so."""
         return self._config.max_steps is not None and step >= self._config.max_steps
+
+    def was_done(self, step: int) -> bool:
+        """Whether earlier processes, which did ``step`` steps, used up all there is."""
+        minutes = self._config.minutes
+        return self.is_last(step) or (minutes is not None and self.used >= 60 * minutes)

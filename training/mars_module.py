@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule
 from torch import Tensor
 
 from anyorder.adapters.causal import CausalModel
@@ -16,37 +15,19 @@ from anyorder.adapters.mars.objective import both_copies
 from training.clock import Clock
 from training.mars_config import FitMarsConfig
 from training.mars_data import MarsBatch
-from training.optimizers import make_optimizers
-from training.schedule import learning_rate_share
+from training.timed_module import TimedModule
 
 
-class MarsModule(LightningModule):
-    """A causal network in training.
+class MarsModule(TimedModule):
+    """A causal network in training on the noisy and the clean loss, which are the two parts of ``train_loss``."""
 
-    Attributes:
-        network: what is trained.
-        steps: optimiser steps done.
-        tokens_seen: tokens read, over all ranks.
-        train_loss: noisy and clean loss of the last step, in nats.
-    """
+    network: CausalModel
 
     def __init__(
         self, network: CausalModel, config: FitMarsConfig, clock: Clock, to_batch: Callable[[Any], MarsBatch]
     ) -> None:
-        super().__init__()
-        self.automatic_optimization = False
-        self.network, self.config, self.clock = network, config, clock
-        self._to_batch = to_batch
-        self.steps = self.tokens_seen = 0
-        self.train_loss = torch.zeros(2)
-
-    def configure_optimizers(self) -> list[torch.optim.Optimizer]:
-        """See ``training.optimizers``."""
-        return make_optimizers(self.network, self.config.optimizer)
-
-    def on_train_start(self) -> None:
-        """Time counts from here."""
-        self.clock.start()
+        super().__init__(network, config.optimizer, clock)
+        self.config, self._to_batch = config, to_batch
 
     def transfer_batch_to_device(self, batches: list[Any], device: torch.device, _index: int) -> list[MarsBatch]:
         """Say what is a response, then move what a step needs."""
@@ -55,22 +36,13 @@ class MarsModule(LightningModule):
     def training_step(self, batches: list[MarsBatch], _index: int) -> None:
         """One optimiser step on the micro-batches of this rank."""
         progress = self.trainer.strategy.reduce(torch.tensor(self.clock.progress(self.steps)), reduce_op="mean").item()
-        share = learning_rate_share(progress, self.steps, self.config.optimizer)
         parts = torch.zeros(2, device=self.device)
         for number, batch in enumerate(batches):
-            with nullcontext() if number == len(batches) - 1 else self._without_sync():
+            with nullcontext() if number == len(batches) - 1 else self.without_sync():
                 parts += self._backward(batch, len(batches))
             self.tokens_seen += batch.tokens.numel() * self.trainer.world_size
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.optimizer.clip)
-        optimizers = self.optimizers()
-        for optimizer in optimizers if isinstance(optimizers, list) else [optimizers]:
-            for group in optimizer.param_groups:
-                group["lr"] = group["peak"] * share
-            optimizer.step()
-            optimizer.zero_grad()
-        self.steps += 1
         self.train_loss = self.trainer.strategy.reduce(parts, reduce_op="mean").cpu()
-        self.trainer.should_stop = progress >= 1 or self.clock.is_last(self.steps)
+        self.apply_gradients(progress)
 
     def _backward(self, batch: MarsBatch, count: int) -> Tensor:
         """Add a micro-batch's gradient; returns its (noisy, clean) part of the loss."""
@@ -94,18 +66,6 @@ class MarsModule(LightningModule):
             loss = noisy + mars.clean_weight * clean
         self.manual_backward(loss / count)
         return torch.stack([noisy, clean]).detach() / count
-
-    def _without_sync(self) -> Any:
-        return getattr(self.trainer.strategy.model, "no_sync", nullcontext)()
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """What a run remembers beside weights, optimiser and data."""
-        checkpoint["fit"] = {"steps": self.steps, "tokens": self.tokens_seen, "seconds": self.clock.seconds}
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """See ``on_save_checkpoint``."""
-        fit = checkpoint["fit"]
-        self.steps, self.tokens_seen, self.clock.used = fit["steps"], fit["tokens"], fit["seconds"]
 
 
 @torch.no_grad()

@@ -108,6 +108,17 @@ def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bits(arguments: l
     assert log(whole) == log(killed)
 
 
+@pytest.mark.parametrize("end", [("--max_steps", "4"), ("--minutes", "0.002", "--max_steps", "null")])
+def test_a_run_at_its_end_takes_no_further_step(arguments: list[str], tmp_path: Path, end: tuple[str, ...]) -> None:
+    command = [*arguments, *end, "--out", str(tmp_path)]
+    assert wait(start(command)) == 0
+    before, rows = states(tmp_path), log(tmp_path)
+    assert wait(start(command)) == 0
+    after = states(tmp_path)
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert log(tmp_path) == rows
+
+
 def test_two_ranks_equal_one_with_twice_the_batch(arguments: list[str], tmp_path: Path) -> None:
     common = [*arguments, "--dropout", "0", "--shards", "4", "--num_workers", "2", "--max_steps", "20"]
     one, two = tmp_path / "one", tmp_path / "two"
