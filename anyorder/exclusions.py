@@ -34,7 +34,7 @@ def exclude(model: Model, strings: Sequence[str]) -> Forbidden:
     ]
     if any("\ufffd" in string for string in strings):
         never |= {token for token, piece in enumerate(token_bytes) if not _is_text(piece)}
-    forbidden = Forbidden.of(vocab_size, ids=never, strings=encoded, token_bytes=token_bytes)
+    forbidden = Forbidden.of(vocab_size, ids=never, strings=encoded, token_bytes=token_bytes, space_ids=codec.space_ids)
     if bool(forbidden.ids.all()):
         raise ValueError(f"forbidden={list(strings)!r} leaves no token to fill a blank with")
     return forbidden

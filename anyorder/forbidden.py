@@ -7,7 +7,8 @@ right neighbours) contain the string across x, the neighbours being the run of p
 in the same blank that the row sees. That makes the ban a function of the row's prefix, and p with the ban renormalised
 is a conditional like any other: speculation stays exact for it. The bookkeeping is a string matcher (Knuth, Morris &
 Pratt 1977) run from both sides, tabulated over the vocabulary once a string, so a pass costs tensor operations and no
-host loop.
+host loop. A blank that owns the space before it bans, at its first position, the tokens that do not begin with one: the
+fill is drawn from the model's distribution given that the space is there.
 """
 
 from __future__ import annotations
@@ -59,13 +60,18 @@ class Forbidden:
     Attributes:
         ids: (V,) bool, the tokens that are never drawn.
         strings: the strings that several tokens could assemble.
+        unspaced: (V,) bool, the tokens that do not begin with a space.
         blank: (B, L) int64 in position space, the number of the blank a position belongs to, -1 outside; only needed if
             there are strings.
+        spaced: (B, L) bool in position space, where only tokens that begin with a space may stand; ``None`` for
+            nowhere.
     """
 
     ids: Tensor
     strings: tuple[ForbiddenString, ...] = ()
+    unspaced: Tensor | None = None
     blank: Tensor | None = None
+    spaced: Tensor | None = None
 
     @classmethod
     def of(
@@ -75,6 +81,7 @@ class Forbidden:
         ids: Iterable[int] = (),
         strings: Iterable[bytes] = (),
         token_bytes: Sequence[bytes] | None = None,
+        space_ids: Iterable[int] = (),
     ) -> Forbidden:
         """Forbid token ids (mask, padding, other specials) and byte strings.
 
@@ -83,6 +90,7 @@ class Forbidden:
             ids: ids never drawn.
             strings: what no fill may contain. One that a single byte makes up is a matter of ids alone.
             token_bytes: the bytes each of the V ids stands for, needed with ``strings``; empty for specials.
+            space_ids: the tokens that begin with a space, needed where a blank owns the space before it.
 
         Raises:
             ValueError: an id outside ``range(vocab_size)``, an empty string, or token bytes that are missing or too
@@ -102,15 +110,18 @@ class Forbidden:
         for string in wanted:
             banned |= torch.tensor([string in piece for piece in token_bytes or ()])
         made = tuple(_tabulate(string, token_bytes or (), banned) for string in wanted if len(string) > 1)
-        return cls(ids=banned, strings=made)
+        unspaced = torch.ones(vocab_size, dtype=torch.bool)
+        unspaced[list(space_ids)] = False
+        return cls(ids=banned, strings=made, unspaced=unspaced)
 
-    def within(self, blank: Tensor) -> Forbidden:
-        """The same bans for a batch whose blanks are (B, L) ``blank``: see the attribute."""
-        return dataclasses.replace(self, blank=blank)
+    def within(self, blank: Tensor, spaced: Tensor | None = None) -> Forbidden:
+        """The same bans for a batch whose blanks are (B, L) ``blank`` and where ``spaced`` asks for spaces."""
+        return dataclasses.replace(self, blank=blank, spaced=spaced if spaced is not None and spaced.any() else None)
 
     def select(self, rows: Tensor) -> Forbidden:
         """The bans of some rows of the batch, ``rows`` being (A,) int64 row numbers."""
-        return self if self.blank is None else self.within(self.blank[rows])
+        blank, spaced = (None if each is None else each[rows] for each in (self.blank, self.spaced))
+        return dataclasses.replace(self, blank=blank, spaced=spaced)
 
     def to(self, device: torch.device | str) -> Forbidden:
         """The same bans with their tensors on ``device``."""
@@ -124,8 +135,10 @@ class Forbidden:
             )
             for string in self.strings
         )
-        blank = None if self.blank is None else self.blank.to(device)
-        return Forbidden(ids=self.ids.to(device), strings=strings, blank=blank)
+        unspaced, blank, spaced = (
+            None if each is None else each.to(device) for each in (self.unspaced, self.blank, self.spaced)
+        )
+        return Forbidden(ids=self.ids.to(device), strings=strings, unspaced=unspaced, blank=blank, spaced=spaced)
 
     def mask(self, logits: Tensor, tokens: Tensor, order: Order, query: Rows) -> Tensor:
         """Minus infinity at every token that its row may not draw.
@@ -143,6 +156,9 @@ class Forbidden:
             ValueError: if there are forbidden strings and ``within`` was not called.
         """
         banned = self.ids
+        if self.spaced is not None and self.unspaced is not None:
+            position = order.sigma.gather(1, query.steps.clamp(max=order.num_steps - 1))
+            banned = banned | (self.spaced.gather(1, position)[..., None] & self.unspaced)
         if self.strings:
             if self.blank is None:
                 raise ValueError("forbidden strings need to know the blanks of the batch: use forbidden.within(blank)")

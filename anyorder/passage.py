@@ -28,11 +28,13 @@ class Passage:
         tokens: the id at each position; the mask id where nothing is decided yet.
         blank: the number of the blank each position belongs to, -1 for the prompt.
         num_blanks: how many blanks there are; some may have no position.
+        spaced: the positions whose token must begin with a space, which are the first of blanks that own theirs.
     """
 
     tokens: tuple[int, ...]
     blank: tuple[int, ...]
     num_blanks: int
+    spaced: frozenset[int] = frozenset()
 
     @property
     def num_targets(self) -> int:
@@ -63,11 +65,13 @@ class Batch(NamedTuple):
         tokens: (B, L) int64 in position space.
         order: which position each step decides.
         blank: (B, L) int64 in position space, -1 for prompt and padding.
+        spaced: (B, L) bool in position space, where a token must begin with a space.
     """
 
     tokens: Tensor
     order: Order
     blank: Tensor
+    spaced: Tensor
 
 
 def assemble(
@@ -85,7 +89,7 @@ def assemble(
     Raises:
         ValueError: if the text is longer than the model takes and ``crop`` is off, or the blanks alone are.
     """
-    segments: Sequence[tuple[int, ...]] = layout.segments
+    segments: Sequence[tuple[int, ...]] = _with_unclaimed_spaces(layout, contents)
     num_targets = sum(map(len, contents))
     total = sum(map(len, segments)) + num_targets
     if num_targets + margin > max_length:
@@ -101,10 +105,19 @@ def assemble(
         segments = _crop(segments, max_length - num_targets - margin)
     tokens: list[int] = list(segments[0])
     blank: list[int] = [-1] * len(segments[0])
+    spaced: set[int] = set()
     for number, (content, segment) in enumerate(zip(contents, segments[1:], strict=True)):
+        if content and layout.blanks[number].owned:
+            spaced.add(len(tokens))
         tokens += [*content, *segment]
         blank += [number] * len(content) + [-1] * len(segment)
-    return Passage(tokens=tuple(tokens), blank=tuple(blank), num_blanks=len(contents))
+    return Passage(tokens=tuple(tokens), blank=tuple(blank), num_blanks=len(contents), spaced=frozenset(spaced))
+
+
+def _with_unclaimed_spaces(layout: Layout, contents: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """The segments, each with the space behind it that an empty blank owns but has no token to carry."""
+    owned = [() if content else blank.owned for blank, content in zip(layout.blanks, contents, strict=True)]
+    return [segment + space for segment, space in zip(layout.segments, [*owned, ()], strict=True)]
 
 
 def collate(passages: Sequence[Passage], permutations: Sequence[Tensor], *, padding_id: int) -> Batch:
@@ -112,12 +125,14 @@ def collate(passages: Sequence[Passage], permutations: Sequence[Tensor], *, padd
     width = max((len(passage.tokens) for passage in passages), default=0)
     tokens = torch.full((len(passages), width), padding_id, dtype=torch.long)
     blank = torch.full((len(passages), width), -1, dtype=torch.long)
+    spaced = torch.zeros(len(passages), width, dtype=torch.bool)
     for row, passage in enumerate(passages):
+        spaced[row, list(passage.spaced)] = True
         tokens[row, : len(passage.tokens)] = torch.tensor(passage.tokens, dtype=torch.long)
         blank[row, : len(passage.blank)] = torch.tensor(passage.blank, dtype=torch.long)
     length = torch.tensor([len(passage.tokens) for passage in passages], dtype=torch.long)
     order = Order.from_targets(blank >= 0, length).rearranged(permutations)
-    return Batch(tokens, order, blank)
+    return Batch(tokens, order, blank, spaced)
 
 
 def _crop(segments: Sequence[tuple[int, ...]], budget: int) -> list[tuple[int, ...]]:

@@ -100,7 +100,9 @@ def prepare(text: str, mask_positions: MaskPositions | None, options: InfillOpti
     """
     codec = model.codec
     blanked = blanks.find(text, mask_positions, options.marker, codec)
-    layout = codec.layout(blanked.text, blanked.spans)
+    # A forbidden string that holds a space is about what is filled in, which a space of the prompt's is not.
+    own_spaces = not any(" " in string for string in options.forbidden_strings())
+    layout = codec.layout(blanked.text, blanked.spans, own_spaces=own_spaces)
     choices = blanks.candidate_lengths(blanked, layout, options.length, model.max_length)
     longest = max(map(sum, choices))
     passages = tuple(
@@ -190,7 +192,7 @@ def _decode_batch(jobs: Sequence[Job], requests: Sequence[Request], model: Model
         batch.order,
         uniforms=Uniforms([requests[job.request].seed + job.sample for job in jobs]),
         options=run.options,
-        forbidden=run.forbidden.within(batch.blank),
+        forbidden=run.forbidden.within(batch.blank, batch.spaced),
         on_round=run.meter.next_batch(),
     )
     outcomes: dict[Job, Outcome] = {}

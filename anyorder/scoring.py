@@ -213,7 +213,7 @@ def _score(questions: Sequence[_Question], forbidden: Forbidden, model: Model) -
     passages = [question.passage for question in questions]
     permutations = [question.permutation for question in questions]
     batch = collate(passages, permutations, padding_id=model.codec.mask_id)
-    tokens, bans = batch.order.to_steps(batch.tokens), forbidden.within(batch.blank)
+    tokens, bans = batch.order.to_steps(batch.tokens), forbidden.within(batch.blank, batch.spaced)
     with torch.autocast(model.device.type, enabled=False):  # as in ``decode``
         terms = joint_log_prob(model.network, tokens, batch.order, forbidden=bans)
     by_position = batch.order.to_positions(terms.cpu()).tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -113,3 +115,23 @@ def test_strings_need_to_know_the_blanks() -> None:
     rows = Rows(torch.tensor([[0]]), torch.tensor([[0]]))
     with pytest.raises(ValueError, match=r"use forbidden\.within\(blank\)"):
         forbidden.mask(torch.zeros(1, 1, len(PIECES)), torch.zeros(1, 2, dtype=torch.long), order, rows)
+
+
+@given(seed=st.integers(0, 999), width=st.integers(1, 6), spaces=st.sets(st.integers(0, 4)), batch=st.integers(1, 3))
+def test_where_a_space_is_owned_only_tokens_that_begin_with_one_may_stand(
+    seed: int, width: int, spaces: set[int], batch: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    sigma = torch.stack([torch.randperm(width, generator=generator) for _ in range(batch)])
+    order = Order(sigma, torch.zeros(batch, dtype=torch.long), torch.full((batch,), width))
+    spaced = torch.rand(batch, width, generator=generator) < 0.4
+    forbidden = Forbidden.of(5, ids=[4], space_ids=spaces).within(torch.zeros(batch, width).long(), spaced)
+    for rows in (torch.arange(batch), torch.tensor([batch - 1])):
+        chosen = order.select(rows)
+        steps = torch.arange(width).expand(len(rows), width)
+        tokens = torch.zeros(len(rows), width, dtype=torch.long)
+        got = forbidden.select(rows).mask(torch.zeros(len(rows), width, 5), tokens, chosen, Rows(steps, steps))
+        for row, step, token in itertools.product(range(len(rows)), range(width), range(5)):
+            needs_space = bool(spaced[rows[row], sigma[rows[row], step]])
+            banned = token == 4 or (needs_space and token not in spaces)
+            assert (float(got[row, step, token]) == -torch.inf) == banned

@@ -37,6 +37,19 @@ def test_a_passage_is_the_segments_with_the_contents_between_them(sizes: list[in
     assert passage.at_targets(passage.tokens) == (0,) * passage.num_targets
 
 
+def test_an_owned_space_is_asked_for_at_the_first_target_and_left_to_the_prompt_by_an_empty_blank() -> None:
+    owner = Blank(start=0, end=0, ids=(), owned=(99,))
+    layout = Layout(segments=((1, 2), (3,), (4,)), blanks=(owner, Blank(start=0, end=0, ids=())))
+    filled = assemble(layout, [(0, 0), (0,)], max_length=10)
+    assert filled.tokens == (1, 2, 0, 0, 3, 0, 4)
+    assert filled.spaced == {2}
+    empty = assemble(layout, [(), (0,)], max_length=10)
+    assert empty.tokens == (1, 2, 99, 3, 0, 4)
+    assert empty.spaced == frozenset()
+    batch = collate([filled, empty], [torch.arange(3), torch.arange(1)], padding_id=5)
+    assert batch.spaced.nonzero().tolist() == [[0, 2]]
+
+
 @given(SIZES, st.integers(1, 60))
 def test_a_crop_fills_the_model_and_cuts_only_what_is_far_from_every_blank(sizes: list[int], max_length: int) -> None:
     layout = layout_of(sizes)

@@ -22,12 +22,14 @@ SPANS = [(4, 7), (26, 31)]
 few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def one_by_one(model: Model, prompt: dict[int, int], decisions: list[tuple[int, int]]) -> list[float]:
+def one_by_one(model: Model, prompt: dict[int, int], decisions: list[tuple[int, int]], spaced: set[int]) -> list[float]:
     """The conditionals of (position, token) decisions made in turn, one plain call of the network for each.
 
-    ``prompt`` maps positions to tokens. Nothing is shared with the library's scoring but the network itself.
+    At ``spaced`` positions it is given that the token begins with a space. ``prompt`` maps positions to tokens. Nothing
+    is shared with the library's scoring but the network itself.
     """
     banned = torch.tensor(sorted({model.codec.mask_id, *model.codec.forbidden_ids}))
+    spaceless = [i for i in range(model.codec.vocab_size) if not model.codec.token_bytes(i).startswith(b" ")]
     values: list[float] = []
     known = [*sorted(prompt.items()), *decisions]
     sigma = torch.tensor([[position for position, _ in known]])
@@ -40,6 +42,8 @@ def one_by_one(model: Model, prompt: dict[int, int], decisions: list[tuple[int, 
         with torch.no_grad():
             logits = model.network.forward(tokens, sigma, None, encode=encode, query=query)[0, 0].double()
         logits[banned] = -math.inf
+        if known[step][0] in spaced:
+            logits[spaceless] = -math.inf
         values.append(float(logits.log_softmax(-1)[known[step][1]]))
     return values
 
@@ -49,13 +53,17 @@ def test_the_joint_density_is_the_sum_of_conditionals_asked_for_one_by_one(tiny:
     layout = tiny.codec.layout(TEXT, SPANS)
     prompt: dict[int, int] = {}
     targets: list[tuple[int, int]] = []
+    spaced: set[int] = set()
     at = itertools.count()
     for segment, blank in itertools.zip_longest(layout.segments, layout.blanks):
         prompt.update((next(at), token) for token in segment)
+        if blank and blank.owned:
+            spaced.add(len(prompt) + len(targets))
         targets += [(next(at), token) for token in (blank.ids if blank else ())]
     num_targets = len(targets)
     permutation = anyorder.infill(TEXT, SPANS, model=tiny, order=order, seed=0).order
-    decided = one_by_one(tiny, prompt, [targets[number] for number in permutation])
+    decided = one_by_one(tiny, prompt, [targets[number] for number in permutation], spaced)
+    assert spaced
     expected = [0.0] * num_targets
     for number, value in zip(permutation, decided, strict=True):
         expected[number] = value
@@ -64,13 +72,16 @@ def test_the_joint_density_is_the_sum_of_conditionals_asked_for_one_by_one(tiny:
 
 
 def test_the_text_of_a_result_scores_as_the_result_where_its_tokens_are_canonical(tiny: Model) -> None:
+    owned = [blank.owned for blank in tiny.codec.layout(TEXT, SPANS).blanks]
     for seed in range(200):
         result = anyorder.infill(TEXT, SPANS, model=tiny, seed=seed, temperature=0.7)
-        if all(tiny.codec.encode(span.text) == span.token_ids for span in result.spans):
+        spans = [(span.start, span.end) for span in result.spans]
+        blanks = tiny.codec.layout(result.text, spans).blanks
+        canonical = [list(blank.ids) for blank in blanks] == [span.token_ids for span in result.spans]
+        if canonical and [blank.owned for blank in blanks] == owned:
             break
     else:
         pytest.fail("no canonical sample among 200")
-    spans = [(span.start, span.end) for span in result.spans]
     assert anyorder.log_prob(result.text, spans, model=tiny) == pytest.approx(result.log_prob, abs=1e-5)
 
 

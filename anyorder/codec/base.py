@@ -34,11 +34,14 @@ class Blank:
         start: first character that is replaced; a codec may have widened what was asked for to token borders.
         end: the character after the last one that is replaced.
         ids: the tokens of the replaced text, whose number is the length ``"same"``.
+        owned: the ids of the space before the blank, if its first token is to carry that space: the prompt then lacks
+            it, and the first token must be one of the codec's ``space_ids``. An empty fill leaves it to the prompt.
     """
 
     start: int
     end: int
     ids: tuple[int, ...]
+    owned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,11 @@ class Codec(Protocol):
         """Ids that no distribution gives mass to: specials, which stand for no text."""
         ...
 
+    @property
+    def space_ids(self) -> frozenset[int]:
+        """Ids that may come first in a blank that owns the space before it; empty for a codec with no such blanks."""
+        ...
+
     def encode(self, text: str) -> list[int]:
         """The canonical ids of a text on its own."""
         ...
@@ -90,8 +98,11 @@ class Codec(Protocol):
         """The tokens of ``encode(text)`` with the characters they cover."""
         ...
 
-    def layout(self, text: str, spans: Sequence[tuple[int, int]]) -> Layout:
-        """Cut a text at blanks, given as sorted character ranges that may be empty or touch but not overlap."""
+    def layout(self, text: str, spans: Sequence[tuple[int, int]], *, own_spaces: bool = True) -> Layout:
+        """Cut a text at blanks, given as sorted character ranges that may be empty or touch but not overlap.
+
+        ``own_spaces=False`` leaves every space outside the blanks to the prompt.
+        """
         ...
 
     def fill(self, ids: Sequence[int], text: str, blank: Blank) -> str:

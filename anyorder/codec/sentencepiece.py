@@ -3,6 +3,11 @@
 Text goes through SentencePiece, ids come back through a table of our own, id -> bytes: a byte piece is its byte, a
 special is nothing, any other piece is its spelling with U+2581 read as a space. The one character that SentencePiece
 cannot carry is U+2581 itself, so the text is split there and the character is spelled in byte pieces.
+
+A space belongs to the token of the word behind it. So where a blank begins behind a space, as in ``return <mask:3>``,
+its first token carries that space: the prompt is encoded without it, and only tokens that begin with a space may come
+first. Otherwise the prompt would end in a lone space that no text has there, which a model takes for something odd (the
+"token healing" of constrained generation; Lundberg 2023). The space stays where it is, whatever is filled in.
 Source: Kudo & Richardson, "SentencePiece", 2018; the exception was found by running all code points through it.
 """
 
@@ -38,6 +43,7 @@ class SentencePieceCodec:
         self.forbidden_ids = tuple(i for i in range(self.vocab_size) if is_special(self._processor, i))
         self.mask_id = self._special(MASK_PIECE)
         self.separator_id = self._special(SEPARATOR_PIECE)
+        self.space_ids = frozenset(i for i, piece in enumerate(self._bytes) if piece.startswith(b" "))
         self.pad_id: int = self._processor.pad_id()
         self._bar_ids = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in BAR.encode()]
         if self.decode(self.encode(_PROBE)) != _PROBE:
@@ -79,18 +85,33 @@ class SentencePieceCodec:
             begin = stop
         return tokens
 
-    def layout(self, text: str, spans: Sequence[tuple[int, int]]) -> Layout:
-        """Cut a text at blanks: every segment and every replaced text is encoded on its own, nothing is widened."""
+    def layout(self, text: str, spans: Sequence[tuple[int, int]], *, own_spaces: bool = True) -> Layout:
+        """Cut a text at blanks: every segment and every replaced text is encoded on its own, nothing is widened.
+
+        A blank owns the space before it unless the text that it replaces is known not to grow together with it.
+        """
         check_encodable(text)
         check_spans(text, spans)
-        borders = [0, *(border for span in spans for border in span), len(text)]
-        segments = tuple(tuple(self.encode(text[a:b])) for a, b in zip(borders[::2], borders[1::2], strict=True))
-        blanks = tuple(Blank(start=a, end=b, ids=tuple(self.encode(text[a:b]))) for a, b in spans)
-        return Layout(segments=segments, blanks=blanks)
+        segments: list[tuple[int, ...]] = []
+        blanks: list[Blank] = []
+        done = 0
+        for start, end in spans:
+            owns = own_spaces and start > done and text[start - 1] == " " and self._joins(text[start:end])
+            space = " " if owns else ""
+            segments.append(tuple(self.encode(text[done : start - len(space)])))
+            ids = tuple(self.encode(space + text[start:end])) if end > start else ()
+            blanks.append(Blank(start=start, end=end, ids=ids, owned=tuple(self.encode(space))))
+            done = end
+        segments.append(tuple(self.encode(text[done:])))
+        return Layout(segments=tuple(segments), blanks=tuple(blanks))
+
+    def _joins(self, replaced: str) -> bool:
+        """Whether a space and the text behind it share a token, or might: nothing is known of an empty text."""
+        return not replaced or (replaced[0] != " " and len(self._bytes[self.encode(" " + replaced)[0]]) > 1)
 
     def fill(self, ids: Sequence[int], text: str, blank: Blank) -> str:  # noqa: ARG002 - other codecs look at the text
-        """The text of the ids: here a fill does not depend on what surrounds it."""
-        return self.decode(ids)
+        """The text of the ids: here a fill does not depend on what surrounds it, but for a space that it owns."""
+        return self.decode(ids).removeprefix(" ") if blank.owned else self.decode(ids)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The UTF-8 bytes of a token; empty for a special."""

@@ -86,6 +86,11 @@ class XLNetCodec:
         """The codec of a ``spiece.model`` or ``tokenizer.model`` file."""
         return cls(read_model(Path(path)), name=name)
 
+    @property
+    def space_ids(self) -> frozenset[int]:
+        """Empty: white space takes no token of its own, so a fill need not begin with one."""
+        return frozenset()
+
     def encode(self, text: str) -> list[int]:
         """The ids of a text on its own, without ``<sep>`` and ``<cls>`` behind it."""
         return [token.id for token in self.tokenize(text)]
@@ -100,11 +105,11 @@ class XLNetCodec:
         self._warn(text)
         return self._tokens(text, ())
 
-    def layout(self, text: str, spans: Sequence[tuple[int, int]]) -> Layout:
+    def layout(self, text: str, spans: Sequence[tuple[int, int]], *, own_spaces: bool = True) -> Layout:  # noqa: ARG002
         """Encode jointly and cut at token borders: a blank covers each token it shares a character with.
 
         A blank that covers none (or an empty one inside an escape, which stays whole behind it) replaces nothing; the
-        white space between the word before it and its start is its own.
+        white space between the word before it and its start is its own: here it takes no token, so there is no choice.
         """
         check_encodable(text)
         check_spans(text, spans)

@@ -102,9 +102,51 @@ def test_segments_and_blanks_of_a_layout_spell_the_text(codec: SentencePieceCode
     assert [(blank.start, blank.end) for blank in layout.blanks] == spans
     parts = [codec.decode(layout.segments[0])]
     for blank, segment in zip(layout.blanks, layout.segments[1:], strict=True):
-        assert list(blank.ids) == codec.encode(text[blank.start : blank.end])
-        parts += [codec.decode(blank.ids), codec.decode(segment)]
+        replaced = text[blank.start : blank.end]
+        assert list(blank.ids) == (codec.encode(codec.decode(blank.owned) + replaced) if replaced else [])
+        parts += [codec.decode(blank.ids or blank.owned), codec.decode(segment)]
+        assert codec.fill(blank.ids, text, blank) == replaced
     assert "".join(parts) == text
+
+
+@given(case=text_and_spans())
+def test_without_owned_spaces_every_segment_stands_alone(codec: SentencePieceCodec, case: tuple) -> None:
+    text, spans = case
+    layout = codec.layout(text, spans, own_spaces=False)
+    assert not any(blank.owned for blank in layout.blanks)
+    assert [list(blank.ids) for blank in layout.blanks] == [codec.encode(text[start:end]) for start, end in spans]
+
+
+SPACED = [  # text, span, whether the blank owns the space before it
+    ("the cat", (4, 7), True),
+    ("the cat", (4, 4), True),  # nothing is known of what will stand here
+    ("the cat", (3, 7), False),  # the space is asked for
+    ("the  cat", (4, 8), False),  # what is asked for begins with a space of its own
+    ("the cat", (5, 7), False),  # no space before it
+    (" cat", (0, 4), False),
+    (" cat", (1, 4), True),
+    ("the \n", (4, 5), False),  # a newline does not grow together with a space
+    ("the \u2581", (4, 5), False),
+]
+
+
+@pytest.mark.parametrize(("text", "span", "owns"), SPACED)
+def test_a_blank_owns_the_space_before_it_where_a_token_would_hold_both(
+    codec: SentencePieceCodec, text: str, span: tuple[int, int], owns: bool
+) -> None:
+    layout = codec.layout(text, [span])
+    (blank,) = layout.blanks
+    assert codec.decode(blank.owned) == (" " if owns else "")
+    assert codec.decode(layout.segments[0]) == text[: span[0] - owns]
+    if blank.ids and text[span[0] - 1 : span[0]] in ("", " "):  # the very tokens of the text as it stands
+        assert [*layout.segments[0], *blank.ids, *layout.segments[1]] == codec.encode(text)
+    if blank.ids:
+        assert (blank.ids[0] in codec.space_ids) == (owns or text[span[0]] == " ")
+
+
+def test_a_space_is_owned_once(codec: SentencePieceCodec) -> None:
+    first, second, third = codec.layout("a b", [(2, 2), (2, 2), (2, 3)]).blanks
+    assert (bool(first.owned), bool(second.owned), bool(third.owned)) == (True, False, False)
 
 
 def test_a_segment_is_encoded_as_if_it_stood_alone(codec: SentencePieceCodec) -> None:

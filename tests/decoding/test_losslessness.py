@@ -96,3 +96,20 @@ def test_forbidden_strings_leave_the_joint_of_banned_and_renormalised_conditiona
     )
     assert bool((wanted == 0).any())
     assert total_variation(decoded_distribution(MODEL, cases, options(method)), wanted) <= TOLERANCE
+
+
+@pytest.mark.parametrize("method", CORE)
+def test_owned_spaces_leave_the_joint_of_conditionals_given_the_space(method: str) -> None:
+    cases = ragged_cases(3, (3, 3, 2), scrambled=True)
+    spaced = torch.tensor([[False, True, False, False, True, False]]).expand(3, 6)
+    forbidden = Forbidden.of(3, space_ids=[0, 2]).within(torch.zeros(3, 6, dtype=torch.long), spaced)
+    cases = dataclasses.replace(cases, forbidden=forbidden)
+
+    def ban(row: Tensor, tokens: Tensor, step: Tensor) -> Tensor:
+        order = cases.order.select(row)
+        position = order.sigma.gather(1, step.clamp(max=5)[:, None])
+        return spaced[row].gather(1, position) & torch.tensor([False, True, False])
+
+    wanted = exact_joint(MODEL, cases, SAMPLINGS["plain"], ban=ban)
+    assert bool((wanted == 0).any())
+    assert total_variation(decoded_distribution(MODEL, cases, options(method)), wanted) <= TOLERANCE
