@@ -25,12 +25,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from anyorder.model.huge_pages import use_huge_pages
+
 Packing = Literal["plain", "packed", "float16", "lossless"]
 """How a weight is held: as it is, in oneDNN's layout, in half precision, or in the fastest layout that keeps it."""
 
 PACKED_FOR_ROWS = 8
 """The number of rows oneDNN's layout is chosen for. A layout for one row costs 2.4 times as much at two rows and more;
 this one is within a tenth of the best measured at 1, 2, 10 and 40 rows."""
+
+_ONEDNN = ("_linear_pointwise", "_reorder_linear_weight", "data_ptr", "_nbytes")
+"""The operators that hold and use oneDNN's layout; PyTorch promises none of them."""
 
 HALF_STEP = 2.0**-25
 """Half the distance of the smallest half-precision numbers: what a bfloat16 weight may lose as a half, 3e-8."""
@@ -43,7 +48,7 @@ def can_pack(weight: Tensor, packing: Packing) -> bool:
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return False
     if packing == "packed":
-        return torch._C._has_mkldnn and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        return torch._C._has_mkldnn and all(hasattr(torch.ops.mkldnn, name) for name in _ONEDNN)
     return "fbgemm" in torch.backends.quantized.supported_engines and hasattr(torch, "fbgemm_pack_gemm_matrix_fp16")
 
 
@@ -153,8 +158,9 @@ def _pack_float16(weight: Tensor) -> Tensor:
 
 
 def _pack_float32(weight: Tensor) -> Tensor:
-    """The layout oneDNN reads fastest, of an (out, in) weight."""
+    """The layout oneDNN reads fastest, of an (out, in) weight, in huge pages where there are any."""
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR_ROWS)
+    use_huge_pages(torch.ops.mkldnn.data_ptr(packed), torch.ops.mkldnn._nbytes(packed))
     return packed
 
 
