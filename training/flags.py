@@ -1,8 +1,9 @@
-"""Flags, YAML keys and help: one description of the options, the fields of ``training.config``."""
+"""Flags, YAML keys and help: one description of the options, the fields of a config's groups."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,20 @@ class _Formatter(jsonargparse.DefaultHelpFormatter):
         return text
 
 
+def add_groups(parser: jsonargparse.ArgumentParser, groups: Mapping[str, Any]) -> None:
+    """An option for every field of every group, with its help from the group's docstring."""
+    for group in groups.values():
+        parser.add_class_arguments(group, None, as_group=True)
+
+
+def take_groups(values: jsonargparse.Namespace, groups: Mapping[str, Any]) -> dict[str, Any]:
+    """The groups with their values from a parsed command line, by name."""
+    return {
+        name: group(**{field.name: getattr(values, field.name) for field in dataclasses.fields(group)})
+        for name, group in groups.items()
+    }
+
+
 def build_parser() -> jsonargparse.ArgumentParser:
     """A parser whose options are the fields of the config's groups."""
     parser = jsonargparse.ArgumentParser(
@@ -44,23 +59,17 @@ def build_parser() -> jsonargparse.ArgumentParser:
     )
     names = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.yaml")))
     parser.add_argument("--config", action="config", help=f"a YAML file, or one of training/configs by name: {names}")
-    for group in GROUPS.values():
-        parser.add_class_arguments(group, None, as_group=True)
+    add_groups(parser, GROUPS)
     return parser
 
 
 def parse(arguments: list[str]) -> FitConfig:
     """The options of a command line; flags win over the config file, wherever it stands."""
-    values = build_parser().parse_args(_configs_first(arguments))
-    groups = {
-        name: group(**{field.name: getattr(values, field.name) for field in dataclasses.fields(group)})
-        for name, group in GROUPS.items()
-    }
-    return FitConfig(**groups)
+    return FitConfig(**take_groups(build_parser().parse_args(_configs_first(arguments)), GROUPS))
 
 
-def flat(config: FitConfig) -> dict[str, Any]:
-    """The options as a YAML file has them."""
+def flat(config: Any) -> dict[str, Any]:
+    """The options of a config of groups as a YAML file has them."""
     values = {name: value for group in dataclasses.asdict(config).values() for name, value in group.items()}
     plain: dict[type, Any] = {Path: str, tuple: list}
     return {

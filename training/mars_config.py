@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 import jsonargparse
 
 from training.config import DataConfig, FitConfig, OptimizerConfig, RunConfig
+from training.flags import add_groups, take_groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,16 +78,10 @@ def parse(arguments: list[str]) -> FitMarsConfig:
         prog="training/fit_mars.py", description="Train a causal model to draft (MARS)."
     )
     parser.add_argument("--config", action="config", help="a YAML file of options")
-    for group in GROUPS.values():
-        parser.add_class_arguments(group, None, as_group=True)
+    add_groups(parser, GROUPS)
     # Whole documents: a causal model reads canonical tokens, and blanks that split words are no business of its.
     parser.set_defaults({"pieces": "packed", "lengths": {256: 1.0}, "out": Path("runs/mars")})
-    values = parser.parse_args(arguments)
-    made = {
-        name: group(**{entry.name: getattr(values, entry.name) for entry in dataclasses.fields(group)})
-        for name, group in GROUPS.items()
-    }
-    config = FitMarsConfig(**made)
+    config = FitMarsConfig(**take_groups(parser.parse_args(arguments), GROUPS))
     if config.data.pieces != "packed":
         raise ValueError("MARS trains on --pieces packed: windows are encoded in segments, as infilling needs them")
     if config.mars.lora_rank and config.optimizer.optimizer != "adamw":
@@ -95,12 +89,3 @@ def parse(arguments: list[str]) -> FitMarsConfig:
     if config.mars.lora_rank and config.mars.objective != "mars":
         raise ValueError("a gated LoRA changes mask rows only: there is nothing for --objective causal to train")
     return config
-
-
-def flat(config: FitMarsConfig) -> dict[str, Any]:
-    """The options as a YAML file has them."""
-    values = {name: value for group in dataclasses.asdict(config).values() for name, value in group.items()}
-    return {
-        name: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
-        for name, value in values.items()
-    }

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from lightning.pytorch import LightningDataModule
 
 from anyorder.adapters import causal, mars
@@ -18,13 +17,14 @@ from training.clock import Clock
 from training.data import FitData
 from training.documents import Documents
 from training.files import write_atomically
+from training.flags import flat
 from training.keyed import keyed_generator, keyed_random
-from training.mars_config import FitMarsConfig, flat
+from training.mars_config import FitMarsConfig
 from training.mars_data import ChatData, MarsBatch, collate, from_packed, read_chat
 from training.mars_module import MarsModule
 from training.mars_report import VOCABULARY, MarsReport
 from training.pieces import Lengths, packed
-from training.resume import FREE, LAST
+from training.resume import open_run
 from training.sources import open_documents
 from training.stream import Batch
 from training.trainer import train
@@ -62,7 +62,7 @@ def fit(config: FitMarsConfig) -> Path:
     torch.set_num_threads(config.run.threads)
     clock = Clock(config.run)
     documents = None if config.mars.chat else open_documents(config.data, config.run.seed)
-    checkpoint = _open(config)
+    checkpoint = open_run(config.run, flat(config))
     codec = open_codec(config, documents)
     network = prepare_network(config, codec)
     data, held_out = _data(config, documents, codec)
@@ -170,24 +170,3 @@ def _data(
 
 def _to_batch(batch: Batch | MarsBatch, *, separator_id: int, block: int, seed: int) -> MarsBatch:
     return batch if isinstance(batch, MarsBatch) else from_packed(batch, separator_id, block, seed)
-
-
-def _open(config: FitMarsConfig) -> Path | None:
-    """Make the run's directory; returns the checkpoint to go on from, if there is one of the same run."""
-    out, values = config.run.out, flat(config)
-    out.mkdir(parents=True, exist_ok=True)
-    last, path = out / LAST, out / "config.yaml"
-    goes_on = config.run.resume and last.exists()
-    if goes_on:
-        before = yaml.safe_load(path.read_text(encoding="utf-8"))
-        changed = [name for name, value in values.items() if name not in FREE and before.get(name, value) != value]
-        if changed:
-            raise ValueError(
-                f"{out} holds a run with another {', '.join(changed)}: choose another --out, give the same options "
-                f"to go on, or start over with --resume false"
-            )
-    else:
-        for name in (LAST, "log.csv", VOCABULARY):
-            (out / name).unlink(missing_ok=True)
-    write_atomically(path, yaml.safe_dump(values, sort_keys=False).encode())
-    return last if goes_on else None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from training.config import FitConfig
+from training.config import RunConfig
 from training.files import write_atomically
-from training.flags import flat
 
 LAST = "last.ckpt"
 """The checkpoint a run goes on from."""
@@ -29,16 +29,20 @@ def is_first_process() -> bool:
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
 
 
-def open_run(config: FitConfig) -> Path | None:
+def open_run(config: RunConfig, values: dict[str, Any]) -> Path | None:
     """Make the run's directory with its ``config.yaml``; returns the checkpoint to go on from, if there is one.
+
+    Args:
+        config: where the run is, and whether it may go on.
+        values: all options of the run, by name.
 
     Raises:
         ValueError: if the run in that directory had other options that decide what is learned.
     """
-    out = config.run.out
+    out = config.out
     out.mkdir(parents=True, exist_ok=True)
-    last, path, values = out / LAST, out / "config.yaml", flat(config)
-    goes_on = config.run.resume and last.exists()
+    last, path = out / LAST, out / "config.yaml"
+    goes_on = config.resume and last.exists()
     if not is_first_process():  # the first one has made the directory what it is to be
         return last if goes_on else None
     if goes_on:

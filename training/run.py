@@ -12,6 +12,7 @@ from training.clock import Clock
 from training.config import FitConfig
 from training.data import FitData
 from training.documents import Documents
+from training.flags import flat
 from training.module import FitModule
 from training.prepare import measure_characters_per_token, prepare_model
 from training.resume import open_run
@@ -26,7 +27,7 @@ def fit(config: FitConfig, documents: Documents) -> Path:
     """
     torch.set_num_threads(config.run.threads)
     clock = Clock(config.run)
-    checkpoint = open_run(config)
+    checkpoint = open_run(config.run, flat(config))
     model = prepare_model(config, documents)
     characters = config.data.characters_per_token or measure_characters_per_token(
         documents, model.codec, config.run.out / "data.json"

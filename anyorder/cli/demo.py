@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from anyorder import InfillResult, Model
 
 TEXT = """import os
-import<mask:1>
+import <mask:1>
 
 try:
     import fcntl
-except<mask:1>:
+except <mask:1>:
     fcntl = None
 
 
 class Node:
     def __init__(self, name, parent=None):
         self.name = name
-        self.parent<mask:2>
+        self.parent <mask:2>
         self.children = []
 
     def find(self, name):
         for child in self.children:
-            if child.name<mask:2>:
-                return<mask:1>
-        raise<mask:1>(name)
+            if child.name <mask:2>:
+                return <mask:1>
+        raise <mask:1>(name)
 
 
-if __name__<mask:4>
+if __name__ <mask:4>
     main()
 """
-"""Seven blanks in ordinary code, with the space before a word inside the blank: it belongs to the word's token."""
+"""Seven blanks in ordinary code."""
 
 TEMPERATURE = 0.7
 
