@@ -129,7 +129,7 @@ def test_a_run_that_was_cut_goes_on_as_if_it_had_not_been(base: Path, tmp_path: 
 
 def test_another_run_in_the_same_place_is_refused(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TINY, "--max_steps", "6", "--schedule", "constant", "--seed", "4", "--out", str(base)]) == 2
-    assert "holds a run with another seed" in capsys.readouterr().err
+    assert "(seed was 0, is 4)" in capsys.readouterr().err
 
 
 def test_a_model_goes_from_plain_training_to_drafting_on_a_chat_and_a_lora_spares_it(
