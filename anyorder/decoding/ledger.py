@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from anyorder.decoding.generation import Counters, Generation, Method, Progress, Round
+
+Ints = NDArray[np.int64]
 
 
 class Ledger:
@@ -24,7 +28,9 @@ class Ledger:
         self._tokens = tokens.clone()
         self._log_probs = torch.zeros(tokens.shape, device=tokens.device)
         self._rounds = torch.zeros_like(tokens)
-        self._counters = Counters.zero(len(tokens))
+        self._counters = counters = Counters.zero(len(tokens))
+        # The same memory as numpy sees it, which adds a few integers in a tenth of the time.
+        self._nfe, self._rows, self._seconds = counters.nfe.numpy(), counters.rows.numpy(), counters.seconds.numpy()
         self._history: list[Round] = []
         self._decided, self._num_targets, self._on_round = 0, num_targets, on_round
         self._start = time.perf_counter()
@@ -34,31 +40,30 @@ class Ledger:
         """Rounds entered so far."""
         return len(self._history)
 
-    def count_pass(self, rows: Tensor, computed: Tensor, *, takes_part: Tensor) -> None:
+    def count_pass(self, rows: Ints, computed: Ints, *, takes_part: NDArray[np.bool_]) -> None:
         """Enter a network pass: (A,) content and query rows computed for these (A,) sequences, and who took part."""
-        self._counters.nfe[rows] += takes_part
-        self._counters.rows[rows] += computed
+        self._nfe[rows] += takes_part
+        self._rows[rows] += computed
 
-    def count_drafts(self, rows: Tensor, drafted: Tensor) -> None:
+    def count_drafts(self, rows: Ints, drafted: Ints) -> None:
         """Enter (A,) tokens proposed by a drafter that is not the model."""
-        self._counters.draft_nfe[rows] += drafted
+        self._counters.draft_nfe.numpy()[rows] += drafted
 
-    def enter(self, done: Round) -> None:
-        """Enter a finished round."""
-        num_new = done.num_kept + done.has_final
-        self._counters.seconds[done.rows[num_new > 0]] = time.perf_counter() - self._start
+    def enter(self, done: Round, rows: Ints, num_new: Ints) -> None:
+        """Enter a finished round, in which each of the (A,) ``rows`` decided ``num_new`` tokens."""
+        self._seconds[rows[num_new > 0]] = time.perf_counter() - self._start
         self._history.append(done)
         self._decided += int(num_new.sum())
         if self._on_round is not None:
             self._on_round(Progress(rounds=self.num_rounds, decided=self._decided, targets=self._num_targets))
 
-    def store(self, rows: Tensor, tokens: Tensor, log_probs: Tensor, rounds: Tensor) -> None:
+    def store(self, rows: Ints, tokens: Tensor, log_probs: Tensor, rounds: Tensor) -> None:
         """Keep the (A, L) results of some sequences."""
-        rows = rows.to(tokens.device, non_blocking=True)
-        self._tokens[rows] = tokens
+        there = torch.from_numpy(rows).to(tokens.device, non_blocking=True)
+        self._tokens[there] = tokens
         self._log_probs = self._log_probs.to(log_probs.dtype)
-        self._log_probs[rows] = log_probs
-        self._rounds[rows] = rounds
+        self._log_probs[there] = log_probs
+        self._rounds[there] = rounds
 
     def close(self, method: Method) -> Generation:
         """The finished batch."""

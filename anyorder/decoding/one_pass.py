@@ -10,61 +10,97 @@ head of the round and the same pass tests them.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
-from anyorder.decoding.generation import Round
-from anyorder.decoding.outcomes import OutcomeRows, Planner
+from anyorder.decoding.outcomes import OutcomeRows, next_lengths
 from anyorder.decoding.sequential import decode_step
-from anyorder.decoding.session import Session
-from anyorder.drafting import Drafts
+from anyorder.decoding.session import Ints, Session
+from anyorder.drafting import Drafts, NGramDrafter, check_drafts
 from anyorder.verify import verify
 
 
 def decode_one_pass(session: Session) -> None:
     """Test, decide and draft in every pass until every step of every sequence is decided."""
-    num_drafts = torch.zeros_like(session.num_decoded)
-    drafts, planner = session.no_drafts(), Planner(session)
+    num_drafts, drafts = np.zeros_like(session.num_decoded), _no_drafts(session)
     while session.is_alive:
-        step = session.num_decoded
         if session.drafter is not None:
-            num_drafts = external_lengths(session)
-            drafts = session.propose(num_drafts)
-        ahead = planner.next_lengths(num_drafts)
-        if not (num_drafts.any() or ahead.any()):
+            num_drafts = _external_lengths(session)
+            drafts = _propose(session, num_drafts)
+        ahead = next_lengths(session, num_drafts)
+        if num_drafts.any() or ahead.any():
+            num_drafts, drafts = _test_and_draft(session, num_drafts, drafts, ahead)
+        else:
             decode_step(session)
-            session.compact()
-            num_drafts, drafts = torch.zeros_like(session.num_decoded), session.no_drafts()
-            continue
-        session.place(drafts.tokens, num_drafts)
-        rows = OutcomeRows.plan(session, num_drafts, ahead)
-        logits, query = session.forward(step + num_drafts, rows.query)
-        allowed = session.allowed(rows.testing(logits), rows.testing_rows(query))
-        has_bonus = session.remaining > num_drafts
-        verdict = verify(drafts, session.probs(allowed), num_drafts, has_bonus, uniforms=session.uniforms)
-        session.inspect_after(verdict.num_kept, allowed, num_drafts + has_bonus)
-        num_kept = session.read(verdict.num_kept)
-        done = Round(
-            rows=session.rows,
-            step=step,
-            drafted=drafts.tokens,
-            num_drafts=num_drafts,
-            num_exact=drafts.num_exact,
-            num_kept=num_kept,
-            has_final=(num_kept < num_drafts) | has_bonus,
-        )
-        session.commit(verdict.applied_to(drafts.tokens), allowed, done)
-        num_drafts, answers, asked = rows.of_outcome(num_kept, logits, query)
-        q = session.probs(session.allowed(answers, asked))
-        tokens = session.uniforms.categorical(q, torch.arange(q.shape[1]) < num_drafts[:, None])
-        drafts = Drafts(tokens, q, torch.zeros_like(num_drafts))
         kept = session.compact()
         if kept is not None:
-            num_drafts, drafts = num_drafts[kept], drafts.select(kept)
+            num_drafts, drafts = num_drafts[kept], drafts.select(torch.from_numpy(kept))
 
 
-def external_lengths(session: Session) -> torch.Tensor:
+def _test_and_draft(session: Session, num_drafts: Ints, drafts: Drafts, ahead: Ints) -> tuple[Ints, Drafts]:
+    """A round with (A,) drafts in hand that asks for (A, W) next ones; returns those of the outcome that happened."""
+    step, has_bonus = session.num_decoded, session.remaining > num_drafts
+    session.place(drafts.tokens, num_drafts)
+    rows = OutcomeRows.plan(session, num_drafts, ahead)
+    logits, query = session.forward(step + num_drafts, rows.query)
+    allowed = session.allowed(rows.testing(logits), rows.testing_rows(query))
+    verdict = verify(
+        drafts,
+        session.probs(allowed),
+        torch.from_numpy(num_drafts),
+        torch.from_numpy(has_bonus),
+        uniforms=session.uniforms,
+    )
+    num_kept = session.read(verdict.num_kept, allowed, num_drafts + has_bonus)
+    session.commit(
+        verdict.applied_to(drafts.tokens),
+        allowed,
+        drafts=drafts,
+        num_drafts=num_drafts,
+        num_kept=num_kept,
+        has_final=(num_kept < num_drafts) | has_bonus,
+    )
+    num_next, answers, asked = rows.of_outcome(num_kept, logits, query)
+    if not num_next.any():
+        return num_next, _no_drafts(session)
+    q = session.probs(session.allowed(answers, asked))
+    tokens = session.uniforms.categorical(q, torch.from_numpy(np.arange(q.shape[1]) < num_next[:, None]))
+    return num_next, Drafts(tokens, q, torch.zeros(len(num_next), dtype=torch.long))
+
+
+def _external_lengths(session: Session) -> Ints:
     """(A,) how many drafts to take from a drafter that costs no pass, at most what is left."""
     options, remaining = session.options, session.remaining
     if options.draft_length is not None:
-        return remaining.clamp(max=options.draft_length)
-    return options.policy.external_length(session.survival, remaining)
+        return np.minimum(remaining, options.draft_length)
+    choose = options.policy.external_length
+    return np.array([choose(level, left) for level, left in zip(session.levels, remaining.tolist(), strict=True)])
+
+
+def _no_drafts(session: Session) -> Drafts:
+    """Drafts of width zero."""
+    nothing = session.tokens[:, :0]
+    q = torch.zeros(*nothing.shape, session.model.vocab_size, device=nothing.device)
+    return Drafts(nothing, q, torch.zeros(len(nothing), dtype=torch.long))
+
+
+def _propose(session: Session, num_drafts: Ints) -> Drafts:
+    """Ask the drafter, which must not be the model, for (A,) drafts of each sequence, and check what it returns."""
+    drafter = session.drafter
+    if drafter is None or not num_drafts.any():
+        return _no_drafts(session)
+    # Copies: a user's drafter may do with them what it likes.
+    text, step, counts = session.tokens[:, :-1].clone(), session.num_decoded.copy(), num_drafts.copy()
+    drafts = drafter.propose(
+        text,
+        session.order,
+        torch.from_numpy(step),
+        torch.from_numpy(counts),
+        session.options.sampling,
+        session.uniforms,
+    )
+    if not isinstance(drafter, NGramDrafter):
+        check_drafts(drafts, torch.from_numpy(num_drafts), session.model.vocab_size)
+    session.ledger.count_drafts(session.rows, num_drafts)
+    asked = session.to_device(np.arange(drafts.tokens.shape[1]) < num_drafts[:, None])
+    return Drafts(torch.where(asked, drafts.tokens, 0), drafts.q, drafts.num_exact.cpu())

@@ -11,42 +11,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from anyorder.decoding.session import Session
+from anyorder.decoding.session import Ints, Session
 from anyorder.visibility import Rows, concat, draft_rows, verify_rows
 
 
-class Planner:
-    """Says how many next drafts to ask for in every outcome of a round."""
-
-    def __init__(self, session: Session) -> None:
-        options = session.options
-        self._session = session
-        self._most = options.policy.max_lag if options.draft_length is None else options.draft_length
-        self._table: Tensor | None = None
-        self._survival: Tensor | None = None
-
-    def next_lengths(self, num_drafts: Tensor) -> Tensor:
-        """(A, max(w) + 1) int64, the next drafts of every outcome, for (A,) drafts in hand."""
-        session, options = self._session, self._session.options
-        outcome = torch.arange(int(num_drafts.max()) + 1)
-        if session.drafter is not None:
-            return torch.zeros(len(num_drafts), len(outcome), dtype=torch.long)
-        # The outcome's own token takes a step, so this many are left to draft after it.
-        left = (session.remaining[:, None] - 1 - outcome).clamp(min=0)
-        if options.draft_length is not None and options.max_rows is None:
-            return left.clamp(max=self._most) * (outcome <= num_drafts[:, None])
-        if self._table is None or self._survival is not session.survival:
-            self._survival = session.survival
-            self._table = options.policy.next_drafts(
-                session.survival[:, : self._most + 1],
-                most=self._most,
-                adapt=options.draft_length is None,
-                max_rows=options.max_rows,
+def next_lengths(session: Session, num_drafts: Ints) -> Ints:
+    """(A, max(w) + 1), how many next drafts to ask for in every outcome, for (A,) drafts in hand."""
+    options, outcome = session.options, np.arange(num_drafts.max(initial=0) + 1)
+    if session.drafter is not None:
+        return np.zeros((len(num_drafts), len(outcome)), np.int64)
+    if options.draft_length is not None and options.max_rows is None:
+        wanted = options.draft_length * (outcome <= num_drafts[:, None])
+    else:
+        wanted = np.zeros((len(num_drafts), len(outcome)), np.int64)
+        for row, (level, held) in enumerate(zip(session.levels, num_drafts.tolist(), strict=True)):
+            wanted[row, : held + 1] = options.policy.next_drafts(
+                level, held, constant=options.draft_length, max_rows=options.max_rows
             )
-        return torch.minimum(left, self._table[torch.arange(len(num_drafts)), num_drafts, : len(outcome)])
+    # The outcome's own token takes a step, so this many are left to draft after it.
+    left = np.maximum(session.remaining[:, None] - 1 - outcome, 0)
+    return np.minimum(wanted, left)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -61,23 +49,27 @@ class OutcomeRows:
 
     query: Rows
     num_testing: int
-    lengths: Tensor
+    lengths: Ints
 
     @classmethod
-    def plan(cls, session: Session, num_drafts: Tensor, lengths: Tensor) -> OutcomeRows:
+    def plan(cls, session: Session, num_drafts: Ints, lengths: Ints) -> OutcomeRows:
         """Lay out the rows for (A,) drafts in hand and (A, W) next drafts wanted, a sequence's rows packed together."""
-        sentinel, remaining = session.order.num_steps, session.remaining
-        testing = verify_rows(session.steps(torch.minimum(num_drafts + 1, remaining)))
         width = lengths.shape[1]
-        testing = Rows(*(torch.nn.functional.pad(part, (0, width - part.shape[1]), value=sentinel) for part in testing))
+        first, outcome = session.num_decoded[:, None], np.arange(width)
+        is_testing = outcome < np.minimum(num_drafts + 1, session.remaining)[:, None]
+        testing = np.where(is_testing, first + outcome, session.order.num_steps)
         ends = lengths.cumsum(1)
-        column = torch.arange(int(ends[:, -1].max()))
+        column = np.arange(ends[:, -1].max())
+        # The first so many columns belong to outcome 0, the next to outcome 1, ...
         outcome = (column >= ends[:, :, None]).sum(1)
-        within = outcome.clamp(max=width - 1)
-        ahead = column - (ends - lengths).gather(1, within) + 1
-        sees = session.num_decoded[:, None] + outcome
-        steps = torch.where(outcome < width, sees + ahead, sentinel)
-        return cls(concat(testing, draft_rows(steps, sees)), width, lengths)
+        begin = np.take_along_axis(ends - lengths, np.minimum(outcome, width - 1), 1)
+        sees = first + outcome
+        asked = np.where(outcome < width, sees + column - begin + 1, session.order.num_steps)
+        return cls(
+            concat(verify_rows(torch.from_numpy(testing)), draft_rows(torch.from_numpy(asked), torch.from_numpy(sees))),
+            width,
+            lengths,
+        )
 
     def testing(self, values: Tensor) -> Tensor:
         """The part (A, W, ...) of per-row values that belongs to the rows that test."""
@@ -87,21 +79,21 @@ class OutcomeRows:
         """The rows that test."""
         return Rows(self.testing(query.steps), self.testing(query.num_visible))
 
-    def of_outcome(self, num_kept: Tensor, logits: Tensor, query: Rows) -> tuple[Tensor, Tensor, Rows]:
+    def of_outcome(self, num_kept: Ints, logits: Tensor, query: Rows) -> tuple[Ints, Tensor, Rows]:
         """The next drafts' answers in the outcome that happened.
 
         Args:
-            num_kept: (A,) on the host, the outcome of each sequence.
+            num_kept: (A,) the outcome of each sequence.
             logits: (A, W + R, V) of the pass.
             query: its rows, on the device.
 
         Returns:
             (A,) how many next drafts there are, (A, N, V) their logits, and their (A, N) rows.
         """
-        chosen = num_kept[:, None]
-        counts = self.lengths.gather(1, chosen)[:, 0]
-        start = self.num_testing + (self.lengths.cumsum(1) - self.lengths).gather(1, chosen)
-        column = start + torch.arange(int(counts.max()))
-        column = column.clamp(max=logits.shape[1] - 1).to(logits.device, non_blocking=True)
-        answers = logits.gather(1, column[..., None].expand(-1, -1, logits.shape[-1]))
-        return counts, answers, Rows(query.steps.gather(1, column), query.num_visible.gather(1, column))
+        row = np.arange(len(num_kept))
+        counts = self.lengths[row, num_kept]
+        start = self.num_testing + (self.lengths.cumsum(1)[row, num_kept] - counts)
+        column = np.minimum(start[:, None] + np.arange(counts.max()), logits.shape[1] - 1)
+        there = torch.from_numpy(column).to(logits.device, non_blocking=True)
+        answers = logits.gather(1, there[..., None].expand(-1, -1, logits.shape[-1]))
+        return counts, answers, Rows(query.steps.gather(1, there), query.num_visible.gather(1, there))

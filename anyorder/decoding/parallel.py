@@ -7,40 +7,39 @@ group, since no fill may contain one whatever the method.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from anyorder.decoding.generation import Round
-from anyorder.decoding.session import Session
+from anyorder.decoding.session import Ints, Session
+from anyorder.drafting import Drafts
 from anyorder.visibility import Rows, draft_rows
 
 
 def decode_parallel(session: Session) -> None:
     """Decide the targets of each sequence in ``options.steps`` groups of as equal a size as possible."""
     targets, first = session.remaining, session.num_decoded
-    groups = targets.clamp(max=session.options.steps)
-    num_passes = int(groups.max()) if len(groups) else 0
-    for number in range(1, num_passes + 1):
-        until = first + targets * number // groups.clamp(min=1)
-        count = torch.where(number <= groups, until - session.num_decoded, 0)
-        logits, query = session.forward(session.num_decoded, draft_rows(session.steps(count), session.num_decoded))
+    groups = np.minimum(targets, session.options.steps)
+    for number in range(1, int(groups.max(initial=0)) + 1):
+        until = first + targets * number // np.maximum(groups, 1)
+        count = np.where(number <= groups, until - session.num_decoded, 0)
+        steps, seen = torch.from_numpy(session.steps(count)), torch.from_numpy(session.num_decoded)
+        logits, query = session.forward(session.num_decoded, draft_rows(steps, seen))
         tokens, allowed = _draw(session, logits, query, count)
-        done = Round(
-            rows=session.rows,
-            step=session.num_decoded,
-            drafted=tokens,
+        session.commit(
+            tokens,
+            allowed,
+            drafts=Drafts(tokens, allowed, torch.zeros(len(count), dtype=torch.long)),  # untested: their q is of no use
             num_drafts=count,
-            num_exact=torch.zeros_like(count),
             num_kept=count,
-            has_final=torch.zeros_like(count, dtype=torch.bool),
+            has_final=np.zeros(len(count), dtype=bool),
         )
-        session.commit(tokens, allowed, done)
         kept = session.compact()
         if kept is not None:
             targets, first, groups = targets[kept], first[kept], groups[kept]
 
 
-def _draw(session: Session, logits: Tensor, query: Rows, count: Tensor) -> tuple[Tensor, Tensor]:
+def _draw(session: Session, logits: Tensor, query: Rows, count: Ints) -> tuple[Tensor, Tensor]:
     """(A, K) tokens and (A, K, V) what they were drawn from, for ``count`` (A,) rows of each sequence.
 
     The network saw the same steps in every row; with forbidden strings a draw must also see what the group has drawn.
@@ -53,10 +52,9 @@ def _draw(session: Session, logits: Tensor, query: Rows, count: Tensor) -> tuple
         seen = query.num_visible if size == width else query.steps
         rows = Rows(query.steps[:, part], seen[:, part])
         allowed.append(session.allowed(logits[:, part], rows))
-        place = torch.arange(start, min(start + size, width))
-        where = place < count[:, None]
+        where = np.arange(start, min(start + size, width)) < count[:, None]
         for column in range(where.shape[1]):
             session.inspect(allowed[-1][:, column], where[:, column])
-        tokens.append(session.uniforms.categorical(session.probs(allowed[-1]), where))
-        session.place(torch.cat(tokens, 1), count.clamp(max=start + where.shape[1]))
+        tokens.append(session.uniforms.categorical(session.probs(allowed[-1]), torch.from_numpy(where)))
+        session.place(torch.cat(tokens, 1), np.minimum(count, start + where.shape[1]))
     return torch.cat(tokens, 1), torch.cat(allowed, 1)

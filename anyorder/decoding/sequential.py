@@ -6,10 +6,11 @@ encoded by the pass that asks for the first of them, and it never waits for the 
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
-from anyorder.decoding.generation import Round
 from anyorder.decoding.session import Session
+from anyorder.drafting import Drafts
 from anyorder.visibility import verify_rows
 
 
@@ -20,21 +21,26 @@ def decode_sequential(session: Session) -> None:
         session.compact()
 
 
-def decode_step(session: Session) -> None:
-    """One pass that decides the next step of every sequence: a round of any method that has nothing to draft."""
-    alive = (session.remaining > 0).long()
-    logits, query = session.forward(session.num_decoded, verify_rows(session.steps(alive)))
+def decode_step(session: Session, *, is_draft: bool = False) -> None:
+    """One pass that decides the next step of every sequence: a round of any method that has nothing to test.
+
+    Args:
+        session: the sequences.
+        is_draft: whether the books call the token an exact draft, as a round of ASSD does.
+    """
+    alive = session.remaining > 0
+    steps = session.steps(alive.astype(np.int64))
+    logits, query = session.forward(session.num_decoded, verify_rows(torch.from_numpy(steps)))
     allowed = session.allowed(logits, query)
     session.inspect(allowed[:, 0], alive)
-    tokens = session.uniforms.categorical(session.probs(allowed), alive[:, None] > 0)
-    nothing = torch.zeros_like(alive)
-    done = Round(
-        rows=session.rows,
-        step=session.num_decoded,
-        drafted=tokens[:, :0],
-        num_drafts=nothing,
-        num_exact=nothing,
-        num_kept=nothing,
-        has_final=alive > 0,
+    probs = session.probs(allowed)
+    tokens = session.uniforms.categorical(probs, torch.from_numpy(alive[:, None]))
+    exact = (alive & is_draft).astype(np.int64)
+    session.commit(
+        tokens,
+        allowed,
+        drafts=Drafts(tokens[:, : int(is_draft)], probs[:, : int(is_draft)], torch.from_numpy(exact)),
+        num_drafts=exact,
+        num_kept=exact,
+        has_final=alive & (not is_draft),
     )
-    session.commit(tokens, allowed, done)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -19,7 +21,7 @@ from anyorder.decoding.generation import Generation, Progress, Round
 from anyorder.decoding.ledger import Ledger
 from anyorder.decoding.options import DecodeOptions
 from anyorder.draft_length import History
-from anyorder.drafting import Drafter, Drafts, NGramDrafter, check_drafts
+from anyorder.drafting import Drafter, Drafts, NGramDrafter
 from anyorder.forbidden import Forbidden
 from anyorder.model.contract import AnySubsetModel, Cache
 from anyorder.order import Order
@@ -27,16 +29,22 @@ from anyorder.sampling import at_least_float32, log_density
 from anyorder.uniforms import Uniforms
 from anyorder.visibility import Rows, content_rows
 
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
 
 class Session:
-    """The state the decoding loops share. Shapes: A sequences alive of B, L steps; (A,) integers are on the host.
+    """The state the decoding loops share. Shapes: A sequences alive of B, L steps.
+
+    What is planned on the host is numpy's: its operations on a few integers cost a tenth of torch's, and a round has
+    dozens of them beside a pass of a few milliseconds.
 
     Attributes:
         tokens: (A, L + 1) int64 on the device; column L is scratch, where rows that take no part write.
         num_decoded: (A,) steps decided, the prompt included.
         num_encoded: (A,) steps in the cache.
         end: (A,) number of real steps.
-        survival: (A, M + 1) how probable it is that so many drafts are kept, as far as it matters to the policy.
+        levels: how each of the A sequences drafts, as far as it matters to the policy.
     """
 
     def __init__(
@@ -53,45 +61,52 @@ class Session:
         device, host = model.device, order.to("cpu")
         self.model, self.options = model, options
         self.order, self.forbidden, self.uniforms = order.to(device), forbidden.to(device), uniforms
-        self.num_decoded, self.end = host.num_prompt.clone(), host.length
-        self.num_encoded = torch.where(self.num_decoded < self.end, 0, self.end)
-        self._history = History.empty(len(tokens), options.policy.max_lag)
-        self._uses_policy = options.draft_length is None or options.max_rows is not None
-        self.survival = self._expected_survival()
+        self.num_decoded, self.end = host.num_prompt.numpy().copy(), host.length.numpy()
+        self.num_encoded = np.where(self.num_decoded < self.end, 0, self.end)
+        self._learns = options.effective_method in ("assd", "one-pass") and (
+            options.draft_length is None or options.max_rows is not None
+        )
+        self._history, self.levels = History.empty(len(tokens)), [0] * len(tokens)
         # What the targets held is none of the decoder's business; it must not even be able to leak.
         step = torch.arange(host.num_steps)
         is_target = (step >= host.num_prompt[:, None]) & (step < host.length[:, None])
         self.tokens = F.pad(torch.where(is_target.to(device), 0, tokens.to(device)), (0, 1))
         self.ledger = Ledger(self.tokens[:, :-1], int(host.num_targets.sum()), on_round)
-        self.rows = torch.arange(len(tokens))
+        self.rows = np.arange(len(tokens))
+        self._columns = np.arange(host.num_steps + 1)
         self._log_probs = torch.zeros(self.tokens.shape, device=device)
         self._rounds = torch.zeros_like(self.tokens)
-        self._fault = torch.zeros((), dtype=torch.long, device=device)
+        self._tops: list[Tensor] = []
+        self._matters: list[Bools] = []
         self.cache: Cache | None = None
         self._until = self.num_encoded
         self.compact()
         self.cache = model.new_cache(len(self.rows), host.num_steps)
 
+    def to_device(self, values: NDArray[np.generic]) -> Tensor:
+        """Values of the host on the device; the copy is queued, never waited for."""
+        return torch.from_numpy(values).to(self.tokens.device, non_blocking=True)
+
     @property
-    def remaining(self) -> Tensor:
+    def remaining(self) -> Ints:
         """(A,) steps still to decide."""
-        return self.end - self.num_decoded
+        remaining: Ints = self.end - self.num_decoded
+        return remaining
 
     @property
     def is_alive(self) -> bool:
         """Whether any step of any sequence is still to be decided."""
-        return bool((self.remaining > 0).any())
+        return bool((self.num_decoded < self.end).any())
 
-    def steps(self, counts: Tensor, offset: int = 0) -> Tensor:
-        """(A, max(counts)) on the host: the ``counts[a]`` steps from ``num_decoded + offset`` on, then the sentinel."""
-        ahead = torch.arange(max(int(counts.max()), 0) if len(counts) else 0)
-        steps = self.num_decoded[:, None] + offset + ahead
-        return torch.where(ahead < counts[:, None], steps, self.order.num_steps)
+    def steps(self, counts: Ints, offset: int = 0) -> Ints:
+        """(A, max(counts)): the ``counts[a]`` steps from ``num_decoded + offset`` on, then the sentinel."""
+        ahead = self._columns[: counts.max(initial=0)]
+        return np.where(ahead < counts[:, None], (self.num_decoded + offset)[:, None] + ahead, self.order.num_steps)
 
-    def place(self, tokens: Tensor, counts: Tensor) -> None:
+    def place(self, tokens: Tensor, counts: Ints) -> None:
         """Write each row's first ``counts[a]`` of (A, K) tokens at the steps from ``num_decoded`` on, as drafts."""
-        width = int(counts.max())
-        self.tokens.scatter_(1, self.steps(counts).to(self.tokens.device, non_blocking=True), tokens[:, :width])
+        steps = self.to_device(self.steps(counts))
+        self.tokens.scatter_(1, steps, tokens[:, : steps.shape[1]])
 
     @property
     def drafter(self) -> Drafter | None:
@@ -100,27 +115,7 @@ class Session:
             return NGramDrafter(forbidden=self.forbidden)
         return None if isinstance(self.options.drafter, str) else self.options.drafter
 
-    def no_drafts(self) -> Drafts:
-        """Drafts of width zero."""
-        nothing = self.tokens[:, :0]
-        q = torch.zeros(*nothing.shape, self.model.vocab_size, device=nothing.device)
-        return Drafts(nothing, q, torch.zeros_like(self.num_decoded))
-
-    def propose(self, num_drafts: Tensor) -> Drafts:
-        """Ask the drafter, which must not be the model, for (A,) drafts of each sequence, and check what it returns."""
-        drafter = self.drafter
-        if drafter is None or not bool(num_drafts.any()):
-            return self.no_drafts()
-        text = self.tokens[:, :-1].clone()
-        drafts = drafter.propose(text, self.order, self.num_decoded, num_drafts, self.options.sampling, self.uniforms)
-        if not isinstance(drafter, NGramDrafter):
-            check_drafts(drafts, num_drafts, self.model.vocab_size)
-        self.ledger.count_drafts(self.rows, num_drafts)
-        asked = torch.arange(drafts.tokens.shape[1]) < num_drafts[:, None]
-        tokens = torch.where(asked.to(self.tokens.device, non_blocking=True), drafts.tokens, 0)
-        return Drafts(tokens, drafts.q, drafts.num_exact.cpu())
-
-    def forward(self, encode_until: Tensor, query: Rows) -> tuple[Tensor, Rows]:
+    def forward(self, encode_until: Ints, query: Rows) -> tuple[Tensor, Rows]:
         """One pass: encode what is not yet encoded, answer the queries.
 
         Args:
@@ -130,26 +125,23 @@ class Session:
         Returns:
             (A, K, V) logits and the rows on the device.
         """
-        device, sentinel = self.tokens.device, self.order.num_steps
-        until = torch.minimum(encode_until, self.end - 1)
-        fresh = torch.arange(max(int((until - self.num_encoded).max()), 0)) + self.num_encoded[:, None]
-        fresh = torch.where(fresh < until[:, None], fresh, sentinel)
-        asked = query.steps < sentinel
-        self.ledger.count_pass(self.rows, asked.sum(1) + (fresh < sentinel).sum(1), takes_part=asked.any(1))
-        there = Rows(
-            query.steps.to(device, non_blocking=True),
-            torch.where(asked, query.num_visible, 0).to(device, non_blocking=True),
-        )
-        num_slots = max(int((query.num_visible * asked).max()), int(until.max()))
+        sentinel, asked, visible = self.order.num_steps, query.steps.numpy(), query.num_visible.numpy()
+        until = np.minimum(encode_until, self.end - 1)
+        fresh = self.num_encoded[:, None] + self._columns[: (until - self.num_encoded).max(initial=0)]
+        is_fresh, is_asked = fresh < until[:, None], asked < sentinel
+        rows = is_asked.sum(1)
+        self.ledger.count_pass(self.rows, rows + is_fresh.sum(1), takes_part=rows > 0)
+        visible = np.where(is_asked, visible, 0)
+        there = Rows(query.steps.to(self.tokens.device, non_blocking=True), self.to_device(visible))
         logits = self.model.forward(
             self.tokens[:, :-1],
             self.order.sigma,
             self.cache,
-            encode=content_rows(self.order, fresh.to(device, non_blocking=True)),
+            encode=content_rows(self.order, self.to_device(np.where(is_fresh, fresh, sentinel))),
             query=there,
-            num_slots=num_slots,
+            num_slots=max(int(visible.max(initial=0)), int(until.max())),
         )
-        self._until, self.num_encoded = until, torch.maximum(self.num_encoded, torch.minimum(until, self.num_decoded))
+        self._until, self.num_encoded = until, np.maximum(self.num_encoded, np.minimum(until, self.num_decoded))
         return logits, there
 
     def allowed(self, logits: Tensor, query: Rows) -> Tensor:
@@ -160,67 +152,88 @@ class Session:
         """(A, K, V) what tokens are drawn from."""
         return self.options.sampling.probs(allowed)
 
-    def inspect(self, allowed: Tensor, matters: Tensor) -> None:
-        """Note rows (A, V) that allow no token, where it ``matters`` (A,); ``read`` and ``finish`` report them."""
-        top = allowed.amax(-1)
-        fault = torch.where(top == -torch.inf, 1, torch.where(top.isfinite(), 0, 2))
-        self._fault = torch.maximum(self._fault, (fault * matters.to(fault.device, non_blocking=True)).max())
+    def inspect(self, allowed: Tensor, matters: Bools) -> None:
+        """Note rows (A, V) that allow no token, where it ``matters`` (A,); ``read`` and ``compact`` report them."""
+        self._tops.append(allowed.amax(-1))
+        self._matters.append(matters)
 
-    def inspect_after(self, num_kept: Tensor, allowed: Tensor, num_rows: Tensor) -> None:
-        """The same for the row after the kept drafts, if it is among the first ``num_rows`` (A,) of (A, K, V)."""
-        index = num_kept.clamp(max=allowed.shape[1] - 1)[:, None, None].expand(-1, 1, allowed.shape[2])
-        self.inspect(allowed.gather(1, index)[:, 0], num_kept < num_rows.to(num_kept.device, non_blocking=True))
+    def read(self, num_kept: Tensor, allowed: Tensor, num_rows: Ints) -> Ints:
+        """Bring to the host how many drafts were kept, the one transfer of a round, and look for faults.
 
-    def read(self, num_kept: Tensor) -> Tensor:
-        """(A,) device integers brought to the host: the one transfer of a round.
+        Args:
+            num_kept: (A,) on the device.
+            allowed: (A, K, V) of the rows that tested; the one after the kept drafts has decided a token,
+            num_rows: (A,) if it is among so many.
 
         Raises:
             ValueError: if some sequence had no token to draw, or the model returned NaN.
         """
-        read = torch.cat([num_kept, self._fault[None]]).cpu()
-        _report(int(read[-1]))
-        return read[:-1]
+        after = num_kept.clamp(max=allowed.shape[1] - 1)[:, None]
+        self._tops += [allowed.amax(-1).gather(1, after)[:, 0], num_kept]
+        *tops, kept = torch.cat(self._tops).cpu().numpy().reshape(-1, len(num_kept))
+        kept = kept.astype(np.int64)
+        self._matters.append(kept < num_rows)
+        _report(np.stack(tops), np.stack(self._matters))
+        self._tops, self._matters = [], []
+        return kept
 
-    def commit(self, tokens: Tensor, allowed: Tensor, done: Round) -> None:
+    def commit(
+        self, tokens: Tensor, allowed: Tensor, *, drafts: Drafts, num_drafts: Ints, num_kept: Ints, has_final: Bools
+    ) -> None:
         """Decide the first (A, M) tokens of each row and end the round.
 
         Args:
             tokens: (A, M) int64 for the steps from ``num_decoded`` on; as many count as the round decided.
             allowed: (A, M, V) the logits of the rows that decided them.
-            done: what happened.
+            drafts: the drafts as they were made.
+            num_drafts: (A,) how many there were.
+            num_kept: (A,) how many of them were kept.
+            has_final: (A,) whether a token after the kept drafts was decided.
         """
-        num_new = done.num_kept + done.has_final
-        width = int(num_new.max())
-        steps = self.steps(num_new).to(tokens.device, non_blocking=True)
-        log_probs = log_density(allowed[:, :width], tokens[:, :width])
-        self._log_probs = self._log_probs.to(log_probs.dtype).scatter(1, steps, log_probs)
+        done = Round(
+            rows=torch.from_numpy(self.rows),
+            step=torch.from_numpy(self.num_decoded),
+            drafted=drafts.tokens,
+            num_drafts=torch.from_numpy(num_drafts),
+            num_exact=drafts.num_exact,
+            num_kept=torch.from_numpy(num_kept),
+            has_final=torch.from_numpy(has_final),
+        )
+        num_new = num_kept + has_final
+        steps = self.to_device(self.steps(num_new))
+        tokens, allowed = tokens[:, : steps.shape[1]], allowed[:, : steps.shape[1]]
+        log_probs = log_density(allowed, tokens)
+        self._log_probs = self._log_probs.to(log_probs.dtype).scatter_(1, steps, log_probs)
         self._rounds.scatter_(1, steps, self.ledger.num_rounds + 1)
-        self.tokens.scatter_(1, steps, tokens[:, :width])
-        self.num_decoded = self.num_decoded + num_new
+        self.tokens.scatter_(1, steps, tokens)
         # Of the drafts that were encoded, the kept ones stay valid; the slot of a corrected one is stale.
-        self.num_encoded = torch.maximum(self.num_encoded, torch.minimum(self._until, done.step + done.num_kept))
-        self.ledger.enter(done)
-        if self._uses_policy:
-            self._history = self._history.after(done.num_drafts - done.num_exact, done.num_kept - done.num_exact)
-            if self.ledger.num_rounds % self.options.policy.refresh == 0:
-                self.survival = self._expected_survival()
+        valid = np.minimum(self._until, self.num_decoded + num_kept)
+        self.num_encoded, self.num_decoded = np.maximum(self.num_encoded, valid), self.num_decoded + num_new
+        self.ledger.enter(done, self.rows, num_new)
+        if self._learns and num_drafts.any():
+            policy, num_exact = self.options.policy, drafts.num_exact.numpy()
+            self._history = policy.after(self._history, num_drafts - num_exact, num_kept - num_exact)
+            self.levels = policy.levels(self._history)
 
-    def _expected_survival(self) -> Tensor:
-        policy = self.options.policy
-        return policy.survival(self._history, max(policy.max_lag, self.options.draft_length or 0))
+    def compact(self) -> Ints | None:
+        """Drop the finished sequences once they are half of those alive; returns the (A,) row numbers kept, if so.
 
-    def compact(self) -> Tensor | None:
-        """Drop the finished sequences once they are half of those alive; returns the (A,) row numbers kept, if so."""
-        alive = (self.remaining > 0).nonzero()[:, 0]
+        Raises:
+            ValueError: if some sequence had no token to draw, or the model returned NaN.
+        """
+        alive = np.flatnonzero(self.num_decoded < self.end)
         if 2 * len(alive) > len(self.rows):
             return None
+        if self._tops:
+            _report(torch.stack(self._tops).cpu().numpy(), np.stack(self._matters))
+            self._tops, self._matters = [], []
         self.ledger.store(self.rows, self.tokens[:, :-1], self._log_probs[:, :-1], self._rounds[:, :-1])
-        there = alive.to(self.tokens.device, non_blocking=True)
+        there = self.to_device(alive)
         self.tokens, self._log_probs = self.tokens[there], self._log_probs[there]
         self._rounds = self._rounds[there]
         self.order, self.forbidden = self.order.select(there), self.forbidden.select(there)
-        self.uniforms, self.survival = self.uniforms.select(alive), self.survival[alive]
-        self._history = self._history.select(alive)
+        self.uniforms = self.uniforms.select(torch.from_numpy(alive))
+        self._history, self.levels = self._history.select(alive), [self.levels[row] for row in alive]
         self.num_decoded, self.num_encoded = self.num_decoded[alive], self.num_encoded[alive]
         self.end, self.rows = self.end[alive], self.rows[alive]
         if self.cache is not None:
@@ -228,19 +241,17 @@ class Session:
         return alive
 
     def finish(self) -> Generation:
-        """The finished batch.
-
-        Raises:
-            ValueError: if some sequence had no token to draw, or the model returned NaN.
-        """
-        _report(int(self._fault))
+        """The finished batch."""
         return self.ledger.close(self.options.effective_method)
 
 
-def _report(fault: int) -> None:
-    if fault == 1:
+def _report(tops: NDArray[np.floating], matters: Bools) -> None:
+    """Raise an error if a largest logit that matters is not a number."""
+    wrong = matters & ~np.isfinite(tops)
+    if not wrong.any():
+        return
+    if (tops[wrong] == -np.inf).all():
         raise ValueError(
             "every token is forbidden at some step: forbidden ids and strings must leave at least one token everywhere"
         )
-    if fault == 2:
-        raise ValueError("the model returned logits that are not numbers (NaN or infinity): are its weights intact?")
+    raise ValueError("the model returned logits that are not numbers (NaN or infinity): are its weights intact?")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -61,9 +61,8 @@ class Model:
     def policy(self) -> DraftLengthPolicy:
         """How ``draft_length=None`` chooses: stored costs for this device, this checkpoint's measured acceptance."""
         costs = stored_costs(self.network.config, self.device)
-        if not self.settings.acceptance:
-            return DraftLengthPolicy(costs=costs)
-        return DraftLengthPolicy(costs=costs, acceptance=self.settings.acceptance)
+        policy = DraftLengthPolicy(costs=costs.one_pass, two_pass_costs=costs.two_pass)
+        return replace(policy, acceptance=self.settings.acceptance) if self.settings.acceptance else policy
 
     def tokenize(self, text: str) -> list[Token]:
         """The tokens of a text with the characters they cover; ``mask_positions`` may be indices into this list."""

@@ -35,9 +35,7 @@ class StubbornDrafter:
         return Drafts(uniforms.categorical(q, where), q, torch.zeros_like(k))
 
 
-EAGER = DraftLengthPolicy(
-    costs=PassCosts(rows=(1, 40), costs=(1.0, 2.0)), acceptance=(0.4, 0.3, 0.3), prior_weight=0.5, refresh=1
-)
+EAGER = DraftLengthPolicy(costs=PassCosts(rows=(1, 40), costs=(1.0, 2.0)), acceptance=(0.4, 0.3, 0.3), prior_weight=0.5)
 """A policy under which one more test or rejection changes the draft length."""
 
 LOSSLESS: dict[str, dict[str, object]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from branches import EnumeratedUniforms
@@ -137,7 +138,7 @@ def test_a_mask_allowed_in_the_untested_first_draft_is_caught(
     cases_without_mask: Cases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def allowed(self: Session, logits: Tensor, query: Rows) -> Tensor:
-        is_draft = query.steps[:, :1] == self.num_decoded[:, None]
+        is_draft = query.steps[:, :1] == torch.from_numpy(self.num_decoded)[:, None]
         return leave_mask_in(self, logits, query, is_draft.expand_as(query.steps))
 
     assert distance(cases_without_mask, "assd K=3") <= EXACT
@@ -181,9 +182,9 @@ def test_a_ban_that_does_not_see_the_drafts_before_it_is_caught(method: str, mon
 def forget_to_encode(honest: Callable[..., None]) -> Callable[..., None]:
     """Believe that one token more than was encoded is in the cache, as if a correction needed no new key."""
 
-    def commit(self: Session, *decided: object) -> None:
-        honest(self, *decided)
-        self.num_encoded = torch.where(self.remaining > 0, self.num_encoded + 1, self.num_encoded)
+    def commit(self: Session, *decided: object, **counts: object) -> None:
+        honest(self, *decided, **counts)
+        self.num_encoded = np.where(self.remaining > 0, self.num_encoded + 1, self.num_encoded)
 
     return commit
 
