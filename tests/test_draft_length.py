@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyorder.draft_length import CPU_COSTS, DraftLengthPolicy, History, PassCosts
@@ -99,6 +99,7 @@ def test_a_limit_of_rows_leaves_out_the_least_useful_next_drafts_and_nothing_els
     assert missed <= least + 1e-12
 
 
+@settings(max_examples=25)
 @given(rates=RATES, held=st.integers(0, 5), max_rows=st.integers(1, 20), level=st.integers(-16, 16))
 def test_what_pays_keeps_to_the_limit_of_rows_too(
     rates: tuple[float, ...], held: int, max_rows: int, level: int

@@ -14,6 +14,7 @@ from table_model import TableModel
 from torch import Tensor
 
 from anyorder.decoding import DecodeOptions, Generation, Progress, decode
+from anyorder.draft_length import DraftLengthPolicy, PassCosts
 from anyorder.forbidden import Forbidden
 from anyorder.likelihood import joint_log_prob
 from anyorder.order import Order
@@ -120,6 +121,19 @@ def test_the_method_reported_is_the_one_that_ran(given_options: dict[str, object
     assert {stats.method for stats in generation.stats} == {ran}
     if ran == "sequential":
         assert torch.equal(generation.counters.nfe, order.num_targets)
+
+
+@pytest.mark.parametrize("method", ["assd", "one-pass"])
+def test_where_drafts_do_not_pay_decoding_is_sequential(method: str) -> None:
+    steep = DraftLengthPolicy(costs=PassCosts(rows=(1, 100), costs=(1.0, 100.0)))
+    chosen = DecodeOptions(method=method, policy=steep)  # type: ignore[arg-type]
+    model = TableModel(3, seed=2, sharpness=0.7)
+    got, order = decode_targets((5, 0, 3), chosen, seed=1, model=model)
+    assert model.num_passes == 5
+    plain, _ = decode_targets((5, 0, 3), options("sequential"), seed=1)
+    assert torch.equal(got.tokens, plain.tokens)
+    assert torch.equal(got.counters.nfe, order.num_targets)
+    assert torch.equal(got.counters.rows, plain.counters.rows)
 
 
 def test_a_pass_is_counted_once_for_each_sequence_that_asked_something() -> None:
