@@ -26,12 +26,14 @@ class Blanked:
         spans: the characters that are replaced.
         named: the lengths that markers name; ``None`` for bare markers and for spans.
         from_markers: whether the blanks were markers.
+        are_tokens: whether the blanks were named as tokens of the text.
     """
 
     text: str
     spans: tuple[Span, ...]
     named: tuple[int | None, ...]
     from_markers: bool
+    are_tokens: bool = False
 
 
 def find(text: str, mask_positions: MaskPositions | None, marker: str | None, codec: Codec) -> Blanked:
@@ -45,7 +47,8 @@ def find(text: str, mask_positions: MaskPositions | None, marker: str | None, co
         raise TypeError(f"text must be a string; got {type(text).__name__}")
     if mask_positions is not None:
         found = spans.resolve(mask_positions, len(text), lambda: codec.tokenize(text))
-        return Blanked(text=text, spans=found, named=(None,) * len(found), from_markers=False)
+        are_tokens = spans.names_tokens(mask_positions)
+        return Blanked(text=text, spans=found, named=(None,) * len(found), from_markers=False, are_tokens=are_tokens)
     if marker is None:
         return Blanked(text=text, spans=(), named=(), from_markers=True)
     marked = markers.parse(text, marker)

@@ -27,7 +27,7 @@ from anyorder.passage import Passage, assemble, collate
 from anyorder.per_text import check_texts, spread
 from anyorder.result import InfillResult
 from anyorder.sample import target_permutation
-from anyorder.spans import MaskPositions, resolve, span_of
+from anyorder.spans import MaskPositions, names_tokens, resolve, span_of
 
 if TYPE_CHECKING:
     from anyorder.model.loaded import Model
@@ -169,7 +169,7 @@ def _question(
     if mask_positions is None:
         raise TypeError("mask_positions must say which part of the text to score, for instance [(4, 9)]; got None")
     spans = resolve(mask_positions, len(_checked(text)), lambda: model.codec.tokenize(text))
-    return _ask(model.codec.layout(text, spans), options, model)
+    return _ask(model.codec.layout(text, spans, own_spaces=not names_tokens(mask_positions)), options, model)
 
 
 def _ask(layout: Layout, options: InfillOptions, model: Model, *, margin: int = 0) -> _Question:

@@ -8,6 +8,7 @@ result is in text order whatever order they came in.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -53,9 +54,8 @@ def resolve(
         ValueError: for spans out of range, reversed, with a step, or overlapping, and for repeated token indices.
     """
     _check_container(mask_positions)
-    indices = [index for item in mask_positions if (index := as_integer(item)) is not None]
-    if len(indices) == len(mask_positions):
-        return _from_tokens(indices, tokenize)
+    if names_tokens(mask_positions):
+        return _from_tokens([operator.index(item) for item in mask_positions], tokenize)  # type: ignore[arg-type]
     spans = sorted(span_of(item, num_characters) for item in mask_positions)
     for left, right in itertools.pairwise(spans):
         if right.start < left.end:
@@ -63,6 +63,11 @@ def resolve(
                 f"spans overlap: {tuple(left)} and {tuple(right)}; touching spans are fine, overlapping ones are not"
             )
     return tuple(spans)
+
+
+def names_tokens(mask_positions: MaskPositions) -> bool:
+    """Whether positions are token indices, not characters."""
+    return all(as_integer(item) is not None for item in mask_positions)
 
 
 def span_of(item: object, num_characters: int) -> Span:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -115,9 +116,11 @@ def test_token_indices_name_the_characters_of_their_tokens(tiny: Model) -> None:
     assert len(by_index.spans) == 2
 
 
-def test_the_same_length_is_that_of_the_replaced_text_on_its_own(tiny: Model) -> None:
+def test_the_same_length_is_that_of_the_replaced_text_with_the_space_that_its_first_token_carries(tiny: Model) -> None:
     result = anyorder.infill(CODE, [(4, 14)], model=tiny, seed=0)
-    assert len(result.spans[0].token_ids) == len(tiny.codec.encode(CODE[4:14]))
+    assert len(result.spans[0].token_ids) == len(tiny.codec.encode(CODE[3:14]))
+    result = anyorder.infill(CODE, [(5, 14)], model=tiny, seed=0)
+    assert len(result.spans[0].token_ids) == len(tiny.codec.encode(CODE[5:14]))
 
 
 def test_markers_are_text_where_positions_are_given_or_markers_are_off(tiny: Model) -> None:
@@ -361,3 +364,46 @@ def test_a_result_shows_in_a_notebook_with_its_text_escaped(tiny: Model) -> None
     assert "&lt;b&gt;&amp;" in page
     assert "<b>" not in page
     assert page.count("round ") == sum(bool(text) for text in result.spans[0].token_texts)
+
+
+def test_a_token_that_is_named_is_replaced_by_one_token_wherever_it_stands(tiny: Model) -> None:
+    text = "def add(a, b):\n    return  a + 1\n"
+    tokens = tiny.tokenize(text)
+    for number, token in enumerate(tokens):
+        (span,) = anyorder.infill(text, [number], model=tiny, seed=0).spans
+        assert len(span.token_ids) == 1
+        assert anyorder.token_log_probs(text, [number], model=tiny) == pytest.approx(
+            anyorder.token_log_probs(text, [number], model=tiny, order=[0])
+        )
+        assert span.start == token.start
+
+
+def test_a_space_before_a_blank_stays_and_its_first_token_carries_it(tiny: Model) -> None:
+    for seed in range(20):
+        result = anyorder.infill("x = <mask:2> y <mask:0>z\n", model=tiny, seed=seed)
+        first, empty = result.spans
+        assert result.text == f"x = {first.text} y z\n"
+        assert tiny.codec.decode(first.token_ids) == " " + first.text
+        assert "".join(first.token_texts) == first.text
+        assert empty.token_ids == []
+        assert anyorder.log_prob(result, model=tiny) == pytest.approx(result.log_prob, abs=1e-5)
+
+
+def test_a_forbidden_space_is_about_what_is_filled_in_and_not_about_the_space_before_it(tiny: Model) -> None:
+    for seed in range(20):
+        result = anyorder.infill("x = <mask:2>\n", model=tiny, seed=seed, forbidden=" ")
+        assert " " not in result.spans[0].text
+        assert result.text.startswith("x = ")
+        assert anyorder.log_prob(result, model=tiny) == pytest.approx(result.log_prob, abs=1e-5)
+
+
+def test_candidates_are_compared_given_the_space_before_them(tiny: Model) -> None:
+    text = "return "
+    allowed = tiny.codec.space_ids - set(tiny.settings.forbidden_ids)
+    fills = [tiny.codec.decode([token])[1:] for token in allowed]
+    whole = [fill for fill in fills if len(tiny.codec.encode(" " + fill)) == 1 and fill]
+    scores = dict(anyorder.rank(text, (7, 7), whole, model=tiny))
+    samples = anyorder.infill("return <mask>", model=tiny, seed=0, n=9)
+    drawn = next(result for result in samples if result.spans[0].text in scores)
+    assert scores[drawn.spans[0].text] == pytest.approx(drawn.log_prob, abs=1e-4)
+    assert 0 < sum(map(math.exp, scores.values())) <= 1 + 1e-4

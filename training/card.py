@@ -30,14 +30,14 @@ from training.validation import evaluate, held_out_set
 SAMPLES = {
     "code": '''def mean(values):
     """Return the arithmetic mean."""
-    total =<mask:1>
-    for value in<mask:1>:
-        total<mask:2>
-    return<mask:4>
+    total = <mask:1>
+    for value in <mask:1>:
+        total <mask:2>
+    return <mask:4>
 ''',
     "prose": (
-        "The city lies on the river<mask:4>. It was founded in<mask:1> by<mask:3>, and for a long time it was the"
-        "<mask:6>. Today it is known for<mask:5>.\n"
+        "The city lies on the river <mask:4>. It was founded in <mask:1> by <mask:3>, and for a long time it was the "
+        "<mask:6>. Today it is known for <mask:5>.\n"
     ),
 }
 
@@ -66,7 +66,7 @@ half with a run of 14 tokens masked): {acceptance}.
 ## Limits
 
 It has seen {tokens:.1f} million tokens: it knows what is common in {subject}, not what a text is for, and its
-probabilities are its own, not the world's. {spaces}
+probabilities are its own, not the world's.
 
 ## Ten unselected infills, seeds 0 to 9
 
@@ -75,11 +75,6 @@ probabilities are its own, not the world's. {spaces}
 
 {samples}
 """
-
-SPACES = (
-    "A word's token holds the space before the word, so a blank does best to start before that space: "
-    "`return<mask:3>`, not `return <mask:3>`."
-)
 
 
 def counts(runs: list[Path]) -> dict[str, Any]:
@@ -160,7 +155,6 @@ def make_card(model: Model, runs: list[Path], kind: str, notes: str, pieces: int
         densities=densities(model, documents, characters, pieces),
         acceptance=", ".join(f"{value:.2f}" for value in model.settings.acceptance),
         figures=measured.text,
-        spaces=SPACES,
         prompt=SAMPLES[kind],
         samples=samples(model, SAMPLES[kind]),
         **counts(runs),

@@ -101,7 +101,8 @@ class Codec(Protocol):
     def layout(self, text: str, spans: Sequence[tuple[int, int]], *, own_spaces: bool = True) -> Layout:
         """Cut a text at blanks, given as sorted character ranges that may be empty or touch but not overlap.
 
-        ``own_spaces=False`` leaves every space outside the blanks to the prompt.
+        ``own_spaces=False`` leaves every space outside the blanks to the prompt: where blanks are tokens, their borders
+        are where the text's tokens part anyway.
         """
         ...
 

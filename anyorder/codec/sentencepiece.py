@@ -86,28 +86,20 @@ class SentencePieceCodec:
         return tokens
 
     def layout(self, text: str, spans: Sequence[tuple[int, int]], *, own_spaces: bool = True) -> Layout:
-        """Cut a text at blanks: every segment and every replaced text is encoded on its own, nothing is widened.
-
-        A blank owns the space before it unless the text that it replaces is known not to grow together with it.
-        """
+        """Cut a text at blanks: every segment and every replaced text is encoded on its own, nothing is widened."""
         check_encodable(text)
         check_spans(text, spans)
         segments: list[tuple[int, ...]] = []
         blanks: list[Blank] = []
         done = 0
         for start, end in spans:
-            owns = own_spaces and start > done and text[start - 1] == " " and self._joins(text[start:end])
-            space = " " if owns else ""
+            space = " " if own_spaces and start > done and text[start - 1] == " " else ""
             segments.append(tuple(self.encode(text[done : start - len(space)])))
             ids = tuple(self.encode(space + text[start:end])) if end > start else ()
             blanks.append(Blank(start=start, end=end, ids=ids, owned=tuple(self.encode(space))))
             done = end
         segments.append(tuple(self.encode(text[done:])))
         return Layout(segments=tuple(segments), blanks=tuple(blanks))
-
-    def _joins(self, replaced: str) -> bool:
-        """Whether a space and the text behind it share a token, or might: nothing is known of an empty text."""
-        return not replaced or (replaced[0] != " " and len(self._bytes[self.encode(" " + replaced)[0]]) > 1)
 
     def fill(self, ids: Sequence[int], text: str, blank: Blank) -> str:  # noqa: ARG002 - other codecs look at the text
         """The text of the ids: here a fill does not depend on what surrounds it, but for a space that it owns."""
