@@ -16,12 +16,22 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 
 
 def test_the_python_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", README, flags=re.DOTALL)
     assert len(blocks) >= 2
     scope: dict[str, object] = {}
-    for block in blocks:
+    for block, quoted in blocks:
         exec(block, scope)
-    assert "def check(value):\n    if value" in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        promised = quoted or "".join(f"{line}\n" for line in re.findall(r"^print.*# (.*)$", block, flags=re.MULTILINE))
+        words, numbers = _apart(promised)
+        assert _apart(printed)[0] == words
+        assert _apart(printed)[1] == pytest.approx(numbers, abs=0.02)
+
+
+def _apart(text: str) -> tuple[list[str], list[float]]:
+    """What stands between decimal numbers, and the numbers, which another processor may round otherwise."""
+    number = r"-?\d+\.\d+"
+    return re.split(number, text), [float(each) for each in re.findall(number, text)]
 
 
 def test_every_name_of_the_library_that_the_readme_uses_exists() -> None:
