@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 _GOES_ON = 1 - 1 / 64
 """The chance that a round is not the text's last. Texts that end also keep every state in reach of the first one."""
 _LEAST_GAIN = 1e-9
+_MOST_REVISIONS = 20
+"""Three to six suffice; ties could go round for ever."""
 
 
 def outcomes(survival: Floats) -> Floats:
@@ -28,7 +30,7 @@ def cheapest(survival: Floats, charge: Floats) -> Ints:
     """(W, W) the next drafts by drafts in hand and outcome that make a token cheapest on average.
 
     Find what each number of drafts in hand is worth under the present decisions, decide anew by it, and stop where that
-    no longer helps. The first decision is to draft nothing, so no result is dearer than that.
+    changes nothing. The first decision is to draft nothing, so no result is dearer than that.
 
     Args:
         survival: (W,) the probability that at least 0, 1, ... drafts are kept.
@@ -38,16 +40,20 @@ def cheapest(survival: Floats, charge: Floats) -> Ints:
     happens, tokens = outcomes(survival), survival.cumsum()
     best = lengths = np.zeros((width, width), np.int64)
     lowest = np.inf
-    while True:
+    for _ in range(_MOST_REVISIONS):
         moves = np.zeros((width, width))
         np.add.at(moves, (np.arange(width)[:, None], lengths), happens)
         spent = charge[np.arange(width), lengths.sum(1)]
         totals = np.linalg.solve(np.eye(width) - _GOES_ON * moves, np.stack([spent, tokens], 1))
         price = totals[0, 0] / totals[0, 1]
-        if not price < lowest - _LEAST_GAIN:
-            return best
-        lowest, best = price, lengths
-        lengths = _allot(happens, _GOES_ON * (totals[:, 0] - price * totals[:, 1]), charge)
+        if price < lowest - _LEAST_GAIN:
+            lowest, best = price, lengths
+        # A revision may pay only where drafts are in hand, which the first state does not see until the next one.
+        revised = _allot(happens, _GOES_ON * (totals[:, 0] - price * totals[:, 1]), charge)
+        if (revised == lengths).all():
+            break
+        lengths = revised
+    return best
 
 
 def _allot(happens: Floats, worth: Floats, charge: Floats) -> Ints:
