@@ -3,7 +3,7 @@
 The numbers are seconds a round of both ways of speculative decoding at several lengths of draft, relative to sequential
 decoding (two rows: one token encoded, one query answered). What a round costs beside the network is thus part of them.
 Those of the base shape come from ``benchmarks/costs.py``. Those of small models come from filling 200 held-out texts
-of two kinds with ``mini-code`` (``benchmarks/held_out.py``), on one thread and on two, the dearest of each: rounds there
+of two kinds with ``mini-code`` (``benchmarks/held_out.py``), on one thread and two, the dearest of each: rounds there
 are dearer than in the former, by a tenth, and a table that flatters rounds drafts where that does not pay.
 """
 
