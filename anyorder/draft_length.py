@@ -46,15 +46,18 @@ class PassCosts:
         if any(late <= early for early, late in zip(self.rows, self.rows[1:], strict=False)):
             raise ValueError(f"rows must increase; got {self.rows}")
         falls = any(late < early for early, late in zip(self.costs, self.costs[1:], strict=False))
-        if not self.costs[0] > 0 or falls:
-            raise ValueError(f"costs must be positive and must not fall with more rows; got {self.costs}")
+        if not 0 < self.costs[0] <= self.costs[-1] < np.inf or falls:
+            raise ValueError(f"costs must be positive, finite and must not fall with more rows; got {self.costs}")
 
     def __call__(self, rows: Ints) -> Floats:
-        """The cost of passes with these numbers of rows, in the same shape; the end segments extend outwards."""
+        """The cost of passes with these numbers of rows, in the same shape.
+
+        The last segment extends outwards; fewer rows than the first cost what it does.
+        """
         knots, costs = np.array(self.rows), np.array(self.costs)
         slopes = np.diff(costs) / np.diff(knots)
         segment = (np.searchsorted(knots, rows, side="right") - 1).clip(0, len(slopes) - 1)
-        return costs[segment] + slopes[segment] * (rows - knots[segment])  # type: ignore[no-any-return]
+        return costs[segment] + slopes[segment] * (np.maximum(rows, knots[0]) - knots[segment])  # type: ignore[no-any-return]
 
 
 CPU_COSTS = PassCosts(rows=(1, 2, 8, 32, 64), costs=(1.0, 1.05, 1.4, 2.7, 4.6))
@@ -104,10 +107,14 @@ class DraftLengthPolicy:
     prior_weight: float = 8.0
 
     def __post_init__(self) -> None:
-        if not self.acceptance or not all(0 <= rate <= 1 for rate in self.acceptance):
-            raise ValueError(f"acceptance must be one or more probabilities, by lag; got {self.acceptance}")
-        if not self.prior_weight > 0:
-            raise ValueError(f"prior_weight must be positive; got {self.prior_weight}")
+        if (
+            not isinstance(self.acceptance, tuple)
+            or not self.acceptance
+            or not all(0 <= rate <= 1 for rate in self.acceptance)
+        ):
+            raise ValueError(f"acceptance must be a tuple of one or more probabilities, by lag; got {self.acceptance}")
+        if not 0 < self.prior_weight < np.inf:
+            raise ValueError(f"prior_weight must be positive and finite; got {self.prior_weight}")
 
     @property
     def max_lag(self) -> int:

@@ -29,9 +29,9 @@ def level(policy: DraftLengthPolicy, *rounds: tuple[int, int]) -> int:
     return policy.levels(after(policy, *rounds))[0]
 
 
-def test_costs_are_linear_between_the_points_and_beyond_them() -> None:
+def test_costs_are_linear_between_the_points_and_beyond_the_last() -> None:
     costs = PassCosts(rows=(2, 4, 8), costs=(1.0, 2.0, 3.0))
-    assert costs(np.array([2, 3, 4, 6, 8, 12, 1])).tolist() == [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 0.5]
+    assert costs(np.array([2, 3, 4, 6, 8, 12, 1])).tolist() == [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 1.0]
 
 
 def test_history_counts_a_test_only_if_it_was_reached() -> None:
@@ -191,6 +191,11 @@ def test_the_cost_of_a_token_falls_as_drafts_are_kept_more_often() -> None:
     assert all(late < early for early, late in pairwise(costs))
 
 
+def test_fewer_rows_than_a_table_knows_cost_what_its_fewest_do() -> None:
+    costs = PassCosts(rows=(32, 64), costs=(1.0, 10.0))
+    assert costs(np.array([1, 32, 64, 96])).tolist() == [1.0, 1.0, 10.0, 19.0]
+
+
 @pytest.mark.parametrize(
     ("build", "says"),
     [
@@ -202,6 +207,9 @@ def test_the_cost_of_a_token_falls_as_drafts_are_kept_more_often() -> None:
         (lambda: DraftLengthPolicy(acceptance=()), "one or more probabilities"),
         (lambda: DraftLengthPolicy(acceptance=(0.5, 1.5)), "one or more probabilities"),
         (lambda: DraftLengthPolicy(prior_weight=0.0), "prior_weight must be positive"),
+        (lambda: DraftLengthPolicy(prior_weight=np.inf), "prior_weight must be positive and finite"),
+        (lambda: DraftLengthPolicy(acceptance=[0.5]), "acceptance must be a tuple"),
+        (lambda: PassCosts(rows=(1, 2), costs=(1.0, np.inf)), "must be positive, finite"),
     ],
 )
 def test_bad_tables_are_refused(build: object, says: str) -> None:
