@@ -16,12 +16,10 @@ from typing import NamedTuple
 
 import torch
 
-from anyorder.decoding import DecodeOptions, Method, Stats, decode
-from anyorder.forbidden import Forbidden
+from anyorder.decoding import DecodeOptions, Method, Stats
 from anyorder.model.config import XLNetConfig
 from anyorder.model.xlnet import XLNet
-from anyorder.uniforms import Uniforms
-from benchmarks.decode import Task, base_config, make_task
+from benchmarks.decode import Task, base_config, make_task, run
 
 
 class Way(NamedTuple):
@@ -53,17 +51,10 @@ def measure(network: XLNet, task: Task, repeats: int) -> dict[Way, list[Stats]]:
     """Decode in every way, again and again; the first time does not count."""
     ways = tuple(dict.fromkeys((*ONE_PASS, *TWO_PASS)))
     found: dict[Way, list[Stats]] = {way: [] for way in ways}
-    forbidden, by_step = Forbidden.of(network.vocab_size), task.order.to_steps(task.tokens)
     for number in range(repeats + 1):
         for way in ways:
-            generation = decode(
-                network,
-                by_step,
-                task.order,
-                uniforms=Uniforms([number]),
-                options=DecodeOptions(method=way.method, draft_length=way.draft_length, max_rows=way.max_rows),
-                forbidden=forbidden,
-            )
+            options = DecodeOptions(method=way.method, draft_length=way.draft_length, max_rows=way.max_rows)
+            generation = run(network, task, options, seed=number)
             if number:
                 found[way].append(generation.stats[0])
     return found

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.decoding import DecodeOptions, Generation, Method, decode
+from anyorder.decoding import DecodeOptions, Generation, decode
 from anyorder.forbidden import Forbidden
 from anyorder.model.config import XLNetConfig
 from anyorder.model.convert import export
@@ -78,12 +78,10 @@ def published_pass_seconds(network: XLNet, task: Task, rounds: int) -> float:
     return sum(times[1:]) / rounds
 
 
-def run(network: XLNet, task: Task, method: Method, draft_length: int = DRAFT_LENGTH) -> Generation:
-    """Fill the task with one of the library's methods."""
-    forbidden = Forbidden(ids=torch.zeros(network.vocab_size, dtype=torch.bool))
-    options = DecodeOptions(method=method, draft_length=draft_length)
-    by_step = task.order.to_steps(task.tokens)
-    return decode(network, by_step, task.order, uniforms=Uniforms([0]), options=options, forbidden=forbidden)
+def run(network: XLNet, task: Task, options: DecodeOptions, seed: int = 0) -> Generation:
+    """Fill the task in one of the library's ways."""
+    by_step, forbidden = task.order.to_steps(task.tokens), Forbidden.of(network.vocab_size)
+    return decode(network, by_step, task.order, uniforms=Uniforms([seed]), options=options, forbidden=forbidden)
 
 
 def pass_seconds(network: XLNet, task: Task, *, batch: int, content: int, query: int, repeats: int) -> float:
@@ -173,7 +171,7 @@ def main() -> None:
         ("(d) one-pass", "packed", "one-pass"),
         ("(e) sequential, float16 weights", "float16", "sequential"),
     ):
-        stats = run(networks[packing], task, method).stats[0]  # type: ignore[index]
+        stats = run(networks[packing], task, DecodeOptions(method=method, draft_length=DRAFT_LENGTH)).stats[0]  # type: ignore[index, arg-type]
         a_pass = stats.seconds / stats.nfe
         print(
             f"{label:46} {stats.nfe:7d} {stats.tokens / stats.nfe:12.2f} {a_pass * 1e3:9.1f} {baseline / a_pass:19.1f}"

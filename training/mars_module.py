@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -38,7 +37,7 @@ class MarsModule(TimedModule):
         progress = self.trainer.strategy.reduce(torch.tensor(self.clock.progress(self.steps)), reduce_op="mean").item()
         parts = torch.zeros(2, device=self.device)
         for number, batch in enumerate(batches):
-            with nullcontext() if number == len(batches) - 1 else self.without_sync():
+            with self.backward_context(is_last=number == len(batches) - 1):
                 parts += self._backward(batch, len(batches))
             self.tokens_seen += batch.tokens.numel() * self.trainer.world_size
         self.train_loss = self.trainer.strategy.reduce(parts, reduce_op="mean").cpu()

@@ -7,7 +7,6 @@ ranks before the first backward.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
@@ -65,7 +64,7 @@ class FitModule(TimedModule):
             torch.manual_seed(key(self.config.run.seed, "dropout", self.steps, self.global_rank))
         sums = torch.zeros(2, device=self.device)
         for number, batch in enumerate(batches):
-            with nullcontext() if number == len(batches) - 1 else self.without_sync():
+            with self.backward_context(is_last=number == len(batches) - 1):
                 sums += self._backward(batch, totals)
         self.tokens_seen += round(totals[2])
         self.train_loss = self.trainer.strategy.reduce(sums, reduce_op="sum").cpu()

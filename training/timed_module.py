@@ -58,9 +58,9 @@ class TimedModule(LightningModule):
         self.steps += 1
         self.trainer.should_stop = progress >= 1 or self.clock.is_last(self.steps)
 
-    def without_sync(self) -> Any:
-        """A context in which a backward does not send gradients to other ranks."""
-        return getattr(self.trainer.strategy.model, "no_sync", nullcontext)()
+    def backward_context(self, *, is_last: bool) -> Any:
+        """A context for a micro-batch's backward: only that of a step's last one sends gradients to other ranks."""
+        return nullcontext() if is_last else getattr(self.trainer.strategy.model, "no_sync", nullcontext)()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """What a run remembers beside weights, optimiser and data."""

@@ -103,7 +103,8 @@ class SentencePieceCodec:
 
     def fill(self, ids: Sequence[int], text: str, blank: Blank) -> str:  # noqa: ARG002 - other codecs look at the text
         """The text of the ids: here a fill does not depend on what surrounds it, but for a space that it owns."""
-        return self.decode(ids).removeprefix(" ") if blank.owned else self.decode(ids)
+        text_of_ids = self.decode(ids)
+        return text_of_ids.removeprefix(" ") if blank.owned else text_of_ids
 
     def token_bytes(self, token_id: int) -> bytes:
         """The UTF-8 bytes of a token; empty for a special."""
