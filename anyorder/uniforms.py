@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,8 +27,8 @@ class Uniforms:
     def __init__(self, seeds: Sequence[int]) -> None:
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         # Numbers drawn ahead, since one call a sequence and choice would cost more than the choice.
-        self._ahead = torch.empty(len(seeds), 0, dtype=torch.float64)
-        self._used = torch.zeros(len(seeds), dtype=torch.long)
+        self._ahead = np.empty((len(seeds), 0))
+        self._used = np.zeros(len(seeds), np.int64)
 
     def __len__(self) -> int:
         return len(self._generators)
@@ -39,7 +40,7 @@ class Uniforms:
         """
         chosen = Uniforms([])
         chosen._generators = [self._generators[row] for row in rows.tolist()]
-        chosen._ahead, chosen._used = self._ahead[rows], self._used[rows]
+        chosen._ahead, chosen._used = self._ahead[rows.numpy()], self._used[rows.numpy()]
         return chosen
 
     def draw(self, counts: Tensor) -> Tensor:
@@ -51,21 +52,23 @@ class Uniforms:
         Returns:
             (B, max(counts)) float64 in [0, 1), on the host; a row's numbers come first, zeros fill it up.
         """
-        place = torch.arange(int(counts.max()) if len(counts) else 0)
-        if bool((self._used + counts > self._ahead.shape[1]).any()):
+        wanted = counts.numpy()
+        place = np.arange(wanted.max(initial=0))
+        if (self._used + wanted > self._ahead.shape[1]).any():
             self._refill(len(place))
-        numbers = self._ahead.gather(1, (self._used[:, None] + place).clamp(max=self._ahead.shape[1] - 1))
-        self._used = self._used + counts
-        return numbers * (place < counts[:, None])
+        column = np.minimum(self._used[:, None] + place, self._ahead.shape[1] - 1)
+        numbers = self._ahead[np.arange(len(wanted))[:, None], column]
+        self._used = self._used + wanted
+        return torch.from_numpy(np.where(place < wanted[:, None], numbers, 0.0))
 
     def _refill(self, least: int) -> None:
         """Move what was not used to the front of each row and draw the rest anew."""
-        ahead = torch.empty(len(self), max(_AHEAD, 2 * least, self._ahead.shape[1]), dtype=torch.float64)
-        for row, (generator, used) in enumerate(zip(self._generators, self._used.tolist(), strict=True)):
+        ahead = np.empty((len(self), max(_AHEAD, 2 * least, self._ahead.shape[1])))
+        for row, (generator, used) in enumerate(zip(self._generators, self._used, strict=True)):
             left = self._ahead[row, used:]
             ahead[row, : len(left)] = left
-            ahead[row, len(left) :].uniform_(generator=generator)
-        self._ahead, self._used = ahead, torch.zeros_like(self._used)
+            torch.from_numpy(ahead[row, len(left) :]).uniform_(generator=generator)
+        self._ahead, self._used = ahead, np.zeros_like(self._used)
 
     def categorical(self, probs: Tensor, where: Tensor) -> Tensor:
         """Draw tokens by inverting the cumulative distribution in float64; a token of probability 0 never comes out.
@@ -99,11 +102,9 @@ class Uniforms:
 
     def _spread(self, where: Tensor, device: torch.device) -> Tensor:
         """(B, N) float64: consecutive numbers of each row where a draw takes place, anything elsewhere."""
-        where = where.cpu()
-        count = where.long().cumsum(1)
-        if not count.numel():
+        count = where.cpu().numpy().cumsum(1)
+        numbers = self.draw(torch.from_numpy(count.max(1, initial=0)))
+        if not numbers.numel():
             return torch.zeros(where.shape, dtype=torch.float64, device=device)
-        numbers = self.draw(count[:, -1])
-        if not numbers.shape[1]:
-            return torch.zeros(where.shape, dtype=torch.float64, device=device)
-        return numbers.gather(1, (count - 1).clamp(min=0)).to(device, non_blocking=True)
+        spread = numbers.gather(1, torch.from_numpy(np.maximum(count - 1, 0)))
+        return spread.to(device, non_blocking=True)
