@@ -17,7 +17,7 @@ from anyorder.forbidden import Forbidden
 from anyorder.likelihood import query_log_probs, target_steps
 from anyorder.model.contract import AnySubsetModel
 from anyorder.order import Order
-from anyorder.visibility import Rows, concat, draft_rows, verify_rows
+from anyorder.visibility import Rows, concat, verify_rows
 
 
 class Loss(NamedTuple):
@@ -66,38 +66,3 @@ def loss_sums(
     losses = -query_log_probs(model, order.to_steps(tokens), order, query=query, forbidden=forbidden).where(real, 0.0)
     split = steps.shape[1]
     return LossSums(losses[:, :split].sum(), losses[:, split:].sum(), real[:, :split].sum(), real[:, split:].sum())
-
-
-def objective(
-    model: AnySubsetModel,
-    tokens: Tensor,
-    order: Order,
-    *,
-    forbidden: Forbidden,
-    max_lag: int = 0,
-    draft_share: float = 1.0,
-    generator: torch.Generator | None = None,
-) -> Loss:
-    """The joint loss of a batch and, if ``max_lag > 0``, the draft loss at lags uniform in ``1 .. max_lag``.
-
-    Args:
-        model: the network.
-        tokens: (B, L) int64 in position space.
-        order: which tokens are prompt and in which order the targets are decided.
-        forbidden: ids that get no mass (they must not be targets).
-        max_lag: the largest lag of a draft row; 0 asks none.
-        draft_share: share of the targets that get a draft row, drawn at random (a compute dial).
-        generator: draws lags and which targets get a draft row.
-    """
-    drafts = None
-    if max_lag:
-        width = order.num_steps
-        steps = target_steps(order)
-        count = max(round(draft_share * steps.shape[1]), 1)
-        pick = torch.rand(steps.shape, generator=generator).argsort(1)[:, :count].to(tokens.device)
-        drafted = steps.gather(1, pick)
-        # The first target's draft row would be its verify row: it is left out.
-        drafted = torch.where(drafted > order.num_prompt[:, None], drafted, width)
-        lag = torch.randint(1, max_lag + 1, drafted.shape, generator=generator).to(tokens.device)
-        drafts = draft_rows(drafted, torch.maximum(drafted - lag, order.num_prompt[:, None]))
-    return loss_sums(model, tokens, order, forbidden=forbidden, drafts=drafts).mean()
