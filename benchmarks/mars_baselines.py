@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.causal.generation import Generated
 from anyorder.adapters.causal.plan import Stand, plan_pass
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.drafting import Drafts
@@ -23,6 +24,11 @@ class Run(NamedTuple):
 
     tokens: list[list[int]]
     num_passes: int
+
+
+def as_list(results: Generated | list[Generated]) -> list[Generated]:
+    """What ``mars.generate`` gives for several prompts."""
+    return [results] if isinstance(results, Generated) else results
 
 
 @torch.no_grad()
