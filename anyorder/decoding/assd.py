@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from anyorder.arrays import Ints
 from anyorder.decoding.sequential import decode_step
-from anyorder.decoding.session import Ints, Session
+from anyorder.decoding.session import Session
 from anyorder.drafting import Drafts
 from anyorder.verify import verify
 from anyorder.visibility import draft_rows, verify_rows

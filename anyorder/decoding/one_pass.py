@@ -13,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from anyorder.arrays import Ints
 from anyorder.decoding.outcomes import OutcomeRows, next_lengths
 from anyorder.decoding.sequential import decode_step
-from anyorder.decoding.session import Ints, Session
+from anyorder.decoding.session import Session
 from anyorder.drafting import Drafts, NGramDrafter, check_drafts
 from anyorder.verify import verify
 

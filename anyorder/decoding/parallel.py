@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyorder.decoding.session import Ints, Session
+from anyorder.arrays import Ints
+from anyorder.decoding.session import Session
 from anyorder.drafting import Drafts
 from anyorder.visibility import Rows, draft_rows
 

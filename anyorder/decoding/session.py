@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from anyorder.arrays import Bools, Ints
 from anyorder.decoding.generation import Generation, Progress, Round
 from anyorder.decoding.ledger import Ledger
 from anyorder.decoding.options import DecodeOptions
@@ -28,9 +29,6 @@ from anyorder.order import Order
 from anyorder.sampling import at_least_float32, log_density
 from anyorder.uniforms import Uniforms
 from anyorder.visibility import Rows, content_rows
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class Session:
