@@ -52,7 +52,7 @@ def _test_and_draft(session: Session, num_drafts: Ints, drafts: Drafts, ahead: I
         torch.from_numpy(has_bonus),
         uniforms=session.uniforms,
     )
-    num_kept = session.read(verdict.num_kept, allowed, num_drafts + has_bonus)
+    num_kept = session.readback.num_kept(verdict.num_kept, allowed, num_drafts + has_bonus)
     session.commit(
         verdict.applied_to(drafts.tokens),
         allowed,
