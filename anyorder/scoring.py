@@ -25,8 +25,8 @@ from anyorder.likelihood import joint_log_prob
 from anyorder.options import Context, InfillOptions, TargetOrder
 from anyorder.passage import Passage, assemble, collate
 from anyorder.per_text import check_texts, spread
+from anyorder.prepare import target_permutation
 from anyorder.result import InfillResult
-from anyorder.sample import target_permutation
 from anyorder.spans import MaskPositions, names_tokens, resolve, span_of
 
 if TYPE_CHECKING:
