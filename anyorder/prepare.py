@@ -55,9 +55,7 @@ def prepare(text: str, mask_positions: MaskPositions | None, options: InfillOpti
     """
     codec = model.codec
     blanked = blanks.find(text, mask_positions, options.marker, codec)
-    # A forbidden string that holds a space is about what is filled in, which a space of the prompt's is not.
-    is_about_spaces = any(" " in string for string in options.forbidden_strings())
-    layout = codec.layout(blanked.text, blanked.spans, own_spaces=not (blanked.are_tokens or is_about_spaces))
+    layout = blanks.lay_out(blanked, codec, options.forbidden_strings())
     choices = blanks.candidate_lengths(blanked, layout, options.length, model.max_length)
     longest = max(map(sum, choices))
     passages = tuple(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from anyorder import blanks
 from anyorder.batching import MAX_POSITIONS, batches
 from anyorder.codec import Layout
 from anyorder.default import resolve_model
@@ -27,7 +28,7 @@ from anyorder.passage import Passage, assemble, collate
 from anyorder.per_text import check_texts, spread
 from anyorder.prepare import target_permutation
 from anyorder.result import InfillResult
-from anyorder.spans import MaskPositions, names_tokens, resolve, span_of
+from anyorder.spans import MaskPositions, span_of
 
 if TYPE_CHECKING:
     from anyorder.model.loaded import Model
@@ -168,8 +169,8 @@ def _question(
         return _ask_again(text, mask_positions, options, model)
     if mask_positions is None:
         raise TypeError("mask_positions must say which part of the text to score, for instance [(4, 9)]; got None")
-    spans = resolve(mask_positions, len(_checked(text)), lambda: model.codec.tokenize(text))
-    return _ask(model.codec.layout(text, spans, own_spaces=not names_tokens(mask_positions)), options, model)
+    blanked = blanks.find(text, mask_positions, options.marker, model.codec)
+    return _ask(blanks.lay_out(blanked, model.codec, options.forbidden_strings()), options, model)
 
 
 def _ask(layout: Layout, options: InfillOptions, model: Model, *, margin: int = 0) -> _Question:
