@@ -64,7 +64,8 @@ def log_prob(
 
     Args:
         text: a text, or a result of ``infill``, which is scored with its own tokens, order and forbidden strings and
-            gives its ``log_prob`` again.
+            gives its ``log_prob`` again. Its text and spans may not: a fill of nothing but the space
+            its blank owns is an empty span of the text, which has no token to score.
         mask_positions: which parts, as for ``infill``; not for a result.
         model: what ``anyorder.load`` returned; the bundled default model if ``None``.
         order: the order of the chain rule, as for ``infill``; ``"random"`` is the permutation that seed 0 draws.
