@@ -99,7 +99,7 @@ def assemble(
     if total + margin > max_length:
         if not crop and num_targets:  # with nothing to decide the model is not even asked
             raise ValueError(
-                f"the text has {total} tokens with its blanks filled, but this model takes {max_length}; "
+                f"the text has {total + margin} tokens with its blanks filled, but this model takes {max_length}; "
                 'shorten it, or pass context="crop" to keep a window around each blank'
             )
         segments = _crop(segments, max_length - num_targets - margin)

@@ -95,6 +95,8 @@ def test_a_text_that_is_too_long_is_refused_with_the_way_out() -> None:
     with pytest.raises(ValueError, match=r'has 13 tokens.* takes 12.*context="crop"'):
         assemble(layout_of([6, 6]), [(0,)], max_length=12)
     assemble(layout_of([6, 5]), [(0,)], max_length=12)
+    with pytest.raises(ValueError, match=r"has 13 tokens.* takes 12"):  # a longer choice would not fit
+        assemble(layout_of([6, 5]), [(0,)], max_length=12, margin=1)
 
 
 def test_collating_pads_and_orders_the_targets_of_each_passage_by_its_permutation() -> None:
