@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from anyorder.arrays import Floats, Ints
 from anyorder.next_drafts import cheapest, likeliest
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 LEVELS_PER_LOGIT = 4
 """How finely a sequence's own acceptance is told apart."""
