@@ -190,6 +190,14 @@ def test_a_test_that_swallows_every_exception_does_not_hide_that_the_program_die
     assert Sandbox(allow_code_execution=True).run(program).status == "crashed"
 
 
+def test_an_answer_that_cannot_be_printed_is_a_failed_test() -> None:
+    tests = "def check(f):\n    answer = f(1)\n    assert answer == 1, answer\n"
+    program = Program(source="def answer(n): return 10 ** 5000\n", entry_point="answer", tests=tests)
+    verdict = Sandbox(allow_code_execution=True).run(program)
+    assert verdict.status == "failed"
+    assert "unprintable" in verdict.detail
+
+
 def test_a_program_too_long_to_cross_is_a_failed_program() -> None:
     program = Program(source="x = 1\n" * 2**21, entry_point="answer", tests=TESTS)
     verdict = Sandbox(allow_code_execution=True).run(program)
