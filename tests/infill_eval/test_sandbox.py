@@ -198,6 +198,29 @@ def test_an_answer_that_cannot_be_printed_is_a_failed_test() -> None:
     assert "unprintable" in verdict.detail
 
 
+FINDS_PACKAGES = """
+import glob, os
+here = os.path.dirname(os.__file__)
+found = [name for place in (here, "/usr/lib/python3*", "/usr/local/lib/python3*")
+         for name in glob.glob(place + "/*-packages/*")]
+def answer(n):
+    if found: raise LookupError(str(found[:9]))
+    return n * n
+"""
+
+
+@pytest.mark.parametrize("python", [sys.executable, "/usr/bin/python3"])
+def test_no_installed_package_is_visible_as_one_may_hold_the_tests(python: str) -> None:
+    if interpreter_for(os.geteuid()) is None or not os.access(python, os.X_OK):
+        pytest.skip("no such interpreter")
+    try:
+        sandbox = Sandbox(allow_code_execution=True, isolation="namespaces", python=python)
+        verdict = sandbox.run(Program(source=FINDS_PACKAGES, entry_point="answer", tests=TESTS))
+    except SandboxError as error:
+        pytest.skip(str(error))
+    assert verdict.passed, verdict
+
+
 def test_a_program_too_long_to_cross_is_a_failed_program() -> None:
     program = Program(source="x = 1\n" * 2**21, entry_point="answer", tests=TESTS)
     verdict = Sandbox(allow_code_execution=True).run(program)
