@@ -42,9 +42,15 @@ def target() -> Iterator[Target]:
     (victim / "kept").write_text("kept")
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
-        yield Target(victim, "s3cret-of-the-parent", server.getsockname()[1])
-        with pytest.raises(BlockingIOError):  # nobody connected
-            server.accept()
+        port = server.getsockname()[1]
+        with socket.socket(socket.AF_UNIX) as local:  # an address that only a network namespace or a filter guards
+            local.bind(f"\0infill-eval-{port}")
+            local.listen()
+            local.setblocking(False)
+            yield Target(victim, "s3cret-of-the-parent", port)
+            for one in (server, local):
+                with pytest.raises(BlockingIOError):  # nobody connected
+                    one.accept()
     shutil.rmtree(victim)
 
 
