@@ -65,7 +65,7 @@ class Run:
     @property
     def group(self) -> str:
         """Runs with the same text here answer the same question."""
-        return repr((self.settings["task"], self.settings["samples"]))
+        return repr((self.settings["task"], self.settings["samples"], self.settings.get("items")))
 
     def quality(self) -> list[str]:
         """The task's own metrics."""
