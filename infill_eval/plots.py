@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infill_eval.report import Run
-from infill_eval.store import SampleFile
+from infill_eval.store import read_samples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,15 +37,14 @@ def acceptance_by_rank(run: Run) -> list[tuple[int, float]]:
     """(tests, share kept) of the draft at each place of its round, over all samples of a run."""
     tested: list[int] = []
     kept: list[int] = []
-    with SampleFile(run.path / "samples.jsonl") as file:
-        for samples in file.samples.values():
-            for sample in samples:
-                counts = sample.stats.get("tested by rank", ())
-                tested.extend([0] * (len(counts) - len(tested)))
-                kept.extend([0] * (len(counts) - len(kept)))
-                for rank, (tests, keeps) in enumerate(zip(counts, sample.stats.get("kept by rank", ()), strict=True)):
-                    tested[rank] += tests
-                    kept[rank] += keeps
+    for samples in read_samples(run.path / "samples.jsonl").values():
+        for sample in samples:
+            counts = sample.stats.get("tested by rank", ())
+            tested.extend([0] * (len(counts) - len(tested)))
+            kept.extend([0] * (len(counts) - len(kept)))
+            for rank, (tests, keeps) in enumerate(zip(counts, sample.stats.get("kept by rank", ()), strict=True)):
+                tested[rank] += tests
+                kept[rank] += keeps
     return [(tests, keeps / tests if tests else float("nan")) for tests, keeps in zip(tested, kept, strict=True)]
 
 

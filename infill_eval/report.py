@@ -65,7 +65,7 @@ class Run:
     @property
     def group(self) -> str:
         """Runs with the same text here answer the same question."""
-        return repr((self.settings["task"], self.settings["samples"]))
+        return repr((self.settings["task"], self.settings["samples"], self.settings.get("items")))
 
     def quality(self) -> list[str]:
         """The task's own metrics."""
@@ -123,7 +123,7 @@ def _results(group: Sequence[Run]) -> Table:
 
     def row(names: tuple[str, ...], values: dict[str, Estimate]) -> tuple[str, ...]:
         cells = [str(values[name]) if name in values else "–" for name in quality]
-        cells += [_perplexity(values["log-perplexity"])] if perplexity else []
+        cells += [_perplexity(values["log-perplexity"]) if "log-perplexity" in values else "–"] if perplexity else []
         return (*names, *cells, *(str(values[name]) if name in values else "–" for name in shown))
 
     rows = []
@@ -138,8 +138,13 @@ def _results(group: Sequence[Run]) -> Table:
         )
         rows.append(row(names, run.metrics))
     first = group[0]
-    for name, values in first.baselines.items():
-        rows.append(row((name, "baseline", task["protocol"], "–", str(len(first.items))), values))
+    shown_baselines: set[str] = set()
+    for run in group:  # another codec, or another number of items, has another floor and ceiling
+        for name, values in run.baselines.items():
+            if repr((name, values)) not in shown_baselines:
+                shown_baselines.add(repr((name, values)))
+                label = name if run is first else f"{name} ({run.settings['model'].get('model', '?')})"
+                rows.append(row((label, "baseline", task["protocol"], "–", str(len(run.items))), values))
     settings = ", ".join(f"{key} {value}" for key, value in task.items() if key not in ("task", "protocol"))
     drawn = f"{first.settings['samples']} samples an item, seed {first.settings['seed']}"
     notes: tuple[str, ...] = (f"Mean ± standard error over items; {drawn}. {settings}.",)

@@ -43,6 +43,8 @@ class HumanEvalInfilling:
     ) -> None:
         if protocol not in ("corrected", "reference"):
             raise ValueError(f"HumanEval has the protocols corrected and reference, not {protocol!r}")
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, got {workers}")
         self.name = f"humaneval {benchmark}"
         self._sandbox = sandbox
         self._protocol: Protocol = protocol

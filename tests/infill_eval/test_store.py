@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infill_eval.infiller import Sample
-from infill_eval.store import SampleFile, StoreError, read_json, write_json
+from infill_eval.store import SampleFile, StoreError, read_json, read_samples, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = [Sample(texts=("x" * 50,))]
@@ -138,3 +138,33 @@ def test_every_line_is_json_on_its_own(tmp_path: Path) -> None:
         for number in range(3):
             file.append(str(number), [Sample(texts=("a\nb\u2028c",))])
     assert [json.loads(line)["id"] for line in path.read_bytes().split(b"\n")[:-1]] == ["0", "1", "2"]
+
+
+def test_what_is_no_json_is_refused_by_name_and_nothing_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with SampleFile(path) as file, pytest.raises(StoreError, match=r"returned for a cannot be stored as JSON.*complex"):
+        file.append("a", [Sample(texts=("x",), stats={"nfe": 1j})])
+    assert path.read_bytes() == b""
+
+
+def test_two_runs_cannot_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with SampleFile(path) as file:
+        with pytest.raises(StoreError, match="is being written by another run"):
+            SampleFile(path)
+        file.append("a", SAMPLE)
+    with SampleFile(path) as file:
+        assert list(file.samples) == ["a"]
+
+
+def test_reading_changes_nothing_and_needs_no_turn(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    assert read_samples(path) == {}
+    assert not path.exists()
+    with SampleFile(path) as file:
+        file.append("a", SAMPLE)
+        with open(path, "ab") as half:
+            half.write(b'{"id": "b", "sam')
+        before = path.read_bytes()
+        assert list(read_samples(path)) == ["a"]
+    assert path.read_bytes() == before
