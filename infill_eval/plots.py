@@ -20,7 +20,8 @@ def draw(runs: Sequence[Run], out: Path) -> list[Path]:
     """Write the pictures that these runs have data for; returns their paths."""
     drawn = []
     for name, draw_one, metric in (
-        ("nfe.png", _passes, "tokens a pass"),
+        ("nfe.png", _passes, "nfe"),
+        ("tokens_a_pass.png", _tokens, "tokens a pass"),
         ("density.png", _density, "log-density a token"),
         ("perplexity.png", _perplexity, "log-perplexity"),
     ):
@@ -73,6 +74,11 @@ def _histogram(axes: Axes, runs: Sequence[Run], metric: str) -> None:
 
 
 def _passes(axes: Axes, runs: Sequence[Run]) -> None:
+    _histogram(axes, runs, "nfe")
+    axes.set_xlabel("network passes a sample (dashed: mean)")
+
+
+def _tokens(axes: Axes, runs: Sequence[Run]) -> None:
     _histogram(axes, runs, "tokens a pass")
     axes.set_xlabel("tokens decided a network pass (dashed: mean)")
 

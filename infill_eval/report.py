@@ -17,6 +17,8 @@ from infill_eval.store import StoreError, read_json
 from infill_eval.tables import Table
 
 _COSTS = ("log-density a token", "nfe", "aux nfe", "tokens", "tokens a pass", "tokens a round", "seconds")
+_LEAST = 1e-4
+"""What resampling can tell from zero in a few seconds."""
 _LOWER_IS_BETTER = ("log-perplexity",)
 
 
@@ -52,7 +54,7 @@ class Run:
                 settings=stored["settings"],
                 metrics=_estimates(stored["metrics"]),
                 baselines={name: _estimates(values) for name, values in stored["baselines"].items()},
-                items=stored["items"],
+                items={name: _numbers(values) for name, values in stored["items"].items()},
             )
         except (KeyError, TypeError) as error:
             raise StoreError(f"{path / 'metrics.json'} holds no finished run: {error}") from None
@@ -73,7 +75,12 @@ class Run:
 
 
 def _estimates(stored: dict[str, dict[str, Any]]) -> dict[str, Estimate]:
-    return {name: Estimate(**value) for name, value in stored.items()}
+    return {name: Estimate(**_numbers(value)) for name, value in stored.items()}
+
+
+def _numbers(stored: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no word for what is not a number: it is stored as null."""
+    return {name: math.nan if value is None else value for name, value in stored.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +101,8 @@ class ReportOptions:
 
     def __post_init__(self) -> None:
         for name in ("alpha", "level"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
+            if not _LEAST <= getattr(self, name) <= 1 - _LEAST:
+                raise ValueError(f"{name} must lie between {_LEAST} and {1 - _LEAST}, got {getattr(self, name)}")
         if self.margin <= 0:
             raise ValueError(f"the non-inferiority margin must be positive, got {self.margin}")
 

@@ -7,6 +7,7 @@ no newline, and is cut off before the next one is written. Whole JSON files are 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -135,12 +136,12 @@ def _parse(content: bytes, path: Path) -> dict[str, list[Sample]]:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Replace a JSON file in one step, so that a kill leaves the old one or the new one.
+    """Replace a JSON file in one step, so that a kill leaves the old one or the new one; what is no number is null.
 
     Raises:
         StoreError: if it cannot be written.
     """
-    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     draft = path.with_name(path.name + ".part")
     try:
         with open(draft, "w", encoding="utf-8") as file:
@@ -152,6 +153,15 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
         with suppress(OSError):
             draft.unlink()
         raise StoreError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _finite(value: Any) -> Any:
+    """The value with null where a float is not finite."""
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_json(path: Path) -> dict[str, Any]:

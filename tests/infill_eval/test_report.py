@@ -121,7 +121,7 @@ def test_an_unfinished_run_is_named(tmp_path: Path) -> None:
         Run.load(tmp_path)
 
 
-@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"level": 1.0}, {"margin": 0.0}])
+@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"alpha": 1e-9}, {"level": 1.0}, {"margin": 0.0}])
 def test_report_options_are_checked(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must"):
         ReportOptions(**wrong)
@@ -138,7 +138,7 @@ def test_kept_drafts_are_counted_by_their_place(tmp_path: Path) -> None:
 def test_pictures_are_written_for_what_there_is(tmp_path: Path) -> None:
     runs = [written(tmp_path / "a", "sequential"), written(tmp_path / "b", "one-pass")]
     drawn = draw(runs, tmp_path)
-    assert [path.name for path in drawn] == ["density.png", "perplexity.png", "accepted_by_rank.png"]
+    assert [path.name for path in drawn] == ["nfe.png", "density.png", "perplexity.png", "accepted_by_rank.png"]
     for path in drawn:
         assert path.read_bytes().startswith(b"\x89PNG")
         assert path.stat().st_size > 5000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,12 @@ def test_json_files_are_replaced_in_one_step(tmp_path: Path) -> None:
         write_json(path, {"a": object()})
     assert read_json(path) == {"a": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_what_is_no_number_is_null_as_strict_readers_of_json_want_it(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.json"
+    write_json(path, {"se": math.nan, "rows": [{"x": math.inf}, (1.5, None)]})
+    assert json.loads(path.read_text(), parse_constant=pytest.fail) == {"se": None, "rows": [{"x": None}, [1.5, None]]}
 
 
 @pytest.mark.parametrize(
