@@ -5,6 +5,7 @@ Whatever is wrong with a text or its blanks comes out here, before anything is d
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _ORDER_STREAM = 0x5EED_0F_04DE4
 """Keeps the numbers that draw a random order apart from those that draw the tokens, which start at the same seed."""
+
+
+_NO_BLANK = "the text has no blank and stays as it is: write {marker} for one, or say where by mask_positions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +60,8 @@ def prepare(text: str, mask_positions: MaskPositions | None, options: InfillOpti
     codec = model.codec
     blanked = blanks.find(text, mask_positions, options.marker, codec)
     layout = blanks.lay_out(blanked, codec, options.forbidden_strings())
+    if not layout.blanks and mask_positions is None and options.marker is not None:
+        warnings.warn(_NO_BLANK.format(marker=options.marker), stacklevel=3)
     choices = blanks.candidate_lengths(blanked, layout, options.length, model.max_length)
     longest = max(map(sum, choices))
     passages = tuple(

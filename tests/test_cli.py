@@ -65,6 +65,15 @@ def test_a_newline_is_added_only_on_a_terminal(shell: Shell, monkeypatch: pytest
     assert shell("infill", "no blank\n")[1] == b"no blank\n"
 
 
+def test_a_text_without_a_blank_comes_back_with_a_note_in_case_the_marker_was_mistyped(shell: Shell) -> None:
+    status, out, err = shell("infill", "x = <mask 3>")
+    assert (status, out) == (0, b"x = <mask 3>")
+    assert err.startswith("anyorder: note: the text has no blank and stays as it is: write <mask> for one")
+    assert err.count("\n") == 1
+    assert shell("infill", "x", "--marker", "[GAP]")[2].count("write [GAP] for one") == 1
+    assert shell("infill", "<mask:0>")[2] == ""
+
+
 def test_the_text_comes_from_a_file_or_standard_input_byte_for_byte(shell: Shell, tmp_path: Path) -> None:
     content = "ünïcode\r\n\ttab \0 end".encode()
     (tmp_path / "in.txt").write_bytes(content)
@@ -258,6 +267,7 @@ def test_many_texts_are_filled_in_order_and_bad_lines_say_why(shell: Shell, tiny
     status, printed, err = shell("infill", "--jsonl", str(lines_file), "--out", str(out), "--seed", "1")
     assert (status, printed) == (2, b"")
     assert "8/8" in err
+    assert err.endswith("anyorder: 3 of 8 lines could not be used; their results say why\n")
     entries = read_out(out)
     assert [(entry["index"], entry["sample"]) for entry in entries] == [
         (0, 0), (1, 0), (1, 1), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0)
@@ -439,7 +449,7 @@ def test_json_has_null_where_a_number_is_not_finite(shell: Shell, monkeypatch: p
 def test_a_killed_process_loses_and_repeats_no_text(tiny_checkpoint: Path, tmp_path: Path) -> None:
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("".join(f'"text {number} <mask:8>"\n' for number in range(60)))
-    command = [sys.executable, "-m", "anyorder.cli", "infill", "--model", str(tiny_checkpoint)]
+    command = [sys.executable, "-m", "anyorder", "infill", "--model", str(tiny_checkpoint)]
     command += ["--jsonl", str(source), "--out", str(out), "--seed", "0", "--batch-size", "2", "--resume"]
     environment = {**os.environ, "PYTHONPATH": str(Path(anyorder.__file__).parent.parent)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:

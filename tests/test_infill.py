@@ -72,6 +72,7 @@ def test_a_marker_is_an_empty_span_with_a_length(tiny: Model, parts: list[str], 
     assert filled(by_marker) == filled(by_span)
 
 
+@pytest.mark.filterwarnings("ignore:the text has no blank")
 @pytest.mark.parametrize("text", ["", "no blank", "é\r\n\0"])
 def test_a_text_without_a_blank_returns_unchanged_without_a_pass(tiny: Model, text: str) -> None:
     for positions in (None, []):

@@ -83,8 +83,13 @@ class Report(Callback):
         self._begin = (module.clock.used, module.tokens_seen)
         if trainer.is_global_zero:
             total = self.config.max_steps or round(60 * (self.config.minutes or 0))
-            unit = "step" if self.config.max_steps else "s"
-            self._bar = tqdm(total=total, unit=unit, desc=self.config.out.name, mininterval=1)
+            done = (
+                "{n_fmt}/{total_fmt} steps"
+                if self.config.max_steps
+                else f"{{n:.0f}}/{{total}} s of {self.config.clock} time"
+            )
+            layout = f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {done} [{{elapsed}}<{{remaining}}{{postfix}}]"
+            self._bar = tqdm(total=total, desc=self.config.out.name, mininterval=1, bar_format=layout)
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, _out: Any, _batch: Any, _index: int) -> None:
         """After every step."""

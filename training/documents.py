@@ -42,8 +42,13 @@ class Documents(Protocol):
 
 def is_held_out(text: str, share: float) -> bool:
     """Whether a document belongs to the held-out side: by a hash of it, so copies of one lie on the same side."""
+    return _hash(text) < share
+
+
+def _hash(text: str) -> float:
+    """Of a text, in [0, 1)."""
     digest = hashlib.blake2b(text.encode("utf-8", errors="replace"), digest_size=4).digest()
-    return int.from_bytes(digest, "big") < share * 2**32
+    return int.from_bytes(digest, "big") / 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +67,13 @@ class LocalDocuments:
 
     @classmethod
     def split(cls, texts: list[str], share: float, seed: int) -> LocalDocuments:
-        """Split by a hash of each document."""
+        """Split by a hash of each document; of a few documents the one with the lowest hash is held out."""
+        held_out = {text for text in texts if is_held_out(text, share)}
+        if not held_out and share and len(set(texts)) > 1:
+            held_out = {min(texts, key=_hash)}
         sides: tuple[list[str], list[str]] = ([], [])
         for text in texts:
-            sides[is_held_out(text, share)].append(text)
+            sides[text in held_out].append(text)
         return cls(train=sides[0], held_out=sides[1], seed=seed)
 
     def __add__(self, other: LocalDocuments) -> LocalDocuments:

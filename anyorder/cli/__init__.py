@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from anyorder.cli.parser import build_parser
 
@@ -20,7 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status; ``arguments`` defaults to the process's own."""
     parsed = build_parser().parse_args(arguments)
     try:
-        status: int = parsed.run(parsed)
+        with warnings.catch_warnings():
+            warnings.showwarning = _note
+            status: int = parsed.run(parsed)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -35,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _complain(f"{type(error).__name__}: {error}", FAILED)
     return status
+
+
+def _note(message: Warning | str, *_: Any, **__: Any) -> None:
+    _complain(f"note: {message}", OK)
 
 
 def _complain(message: str, status: int) -> int:

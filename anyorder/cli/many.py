@@ -147,6 +147,8 @@ def _fill(lines: Sequence[Line], done: Done, arguments: argparse.Namespace) -> i
                 failures += isinstance(samples, ValueError)
                 write(_entries(number, lines[number].fingerprint, samples))
             bar.update(len(batch))
+    if failures:
+        sys.stderr.write(f"anyorder: {failures} of {len(lines)} lines could not be used; their results say why\n")
     return 2 if failures else 0
 
 

@@ -154,6 +154,14 @@ def test_no_document_is_on_both_sides_of_the_split(passages: list[str]) -> None:
     assert documents.held_out
     assert not set(documents.train) & set(documents.held_out)
     assert sorted(documents.train + documents.held_out) == sorted([*passages, *passages])
+    few = [f"one of few documents, number {number}" for number in (3, 5, 5, 8)]
+    assert not any(is_held_out(text, 0.01) for text in few)
+    split = LocalDocuments.split(few, 0.01, seed=0)
+    assert sorted(split.train + split.held_out) == sorted(few)
+    assert len(set(split.held_out)) == 1
+    assert not set(split.held_out) & set(split.train)
+    assert split.held_out == LocalDocuments.split(few[::-1], 0.01, seed=0).held_out
+    assert LocalDocuments.split(few[1:3], 0.01, seed=0).held_out == []
     shares = [is_held_out(f"{number}", 0.05) for number in range(4000)]
     assert sum(shares) / 4000 == pytest.approx(0.05, abs=0.012)
 

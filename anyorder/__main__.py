@@ -1,4 +1,4 @@
-"""``python -m anyorder.cli``: the command without its script on the path."""
+"""``python -m anyorder``: the command without its script on the path."""
 
 from __future__ import annotations
 
