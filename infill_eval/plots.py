@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _COLOURS = ("#1b6ca8", "#d1495b", "#3a7d44", "#edae49", "#7b5ea7", "#5c5c5c")
 _GREY = "#444444"
+_ENOUGH_TESTS = 20
+"""A share of fewer says nothing, and a run with any at all has one."""
 
 
 def draw(runs: Sequence[Run], out: Path) -> list[Path]:
@@ -95,7 +97,8 @@ def _perplexity(axes: Axes, runs: Sequence[Run]) -> None:
 
 def _acceptance(axes: Axes, kept: Sequence[tuple[str, list[tuple[int, float]]]]) -> None:
     for (method, rates), colour in zip(kept, _COLOURS * len(kept), strict=False):
-        known = [(rank, share) for rank, (tests, share) in enumerate(rates, 1) if tests]
+        enough = min(_ENOUGH_TESTS, max(tests for tests, _ in rates))
+        known = [(rank, share) for rank, (tests, share) in enumerate(rates, 1) if tests >= max(enough, 1)]
         axes.plot(*zip(*known, strict=True), marker="o", markersize=4, color=colour, label=method)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("place of the draft in its round")
