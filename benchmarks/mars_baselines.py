@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.plan import Stand, plan_pass
+from anyorder.adapters.causal.plan import Blocks, Stand, plan_pass
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.drafting import Drafts
 from anyorder.sampling import Sampling
@@ -78,7 +78,7 @@ class _Book:
             masks[:, None],
             sentinel=self.sentinel,
             chunk=self.sentinel,
-            sees_both_ways=self.model.sees_both_ways,
+            blocks=Blocks(sees_both_ways=self.model.sees_both_ways),
         )
         slots = torch.where(plan.rows.is_mask, self.sentinel, plan.rows.slots)
         logits = self.model.step(self.tokens.gather(1, slots), plan.rows, self.cache, asked=plan.asked)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.causal.documents import bounds
 from anyorder.adapters.mars import causal_loss, mars_loss
 from anyorder.adapters.mars.objective import both_copies
 from training.clock import Clock
@@ -94,7 +95,4 @@ def held_out_figures(network: CausalModel, batches: list[MarsBatch], block: int)
 
 
 def _positions(batch: MarsBatch) -> Tensor:
-    from anyorder.adapters.mars.objective import starts_and_positions
-
-    bounds = torch.zeros_like(batch.tokens) if batch.documents is None else batch.documents
-    return starts_and_positions(bounds)[1].cpu()
+    return bounds(batch.tokens, batch.documents)[1].expand_as(batch.tokens).cpu()
