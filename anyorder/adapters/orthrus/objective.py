@@ -154,7 +154,8 @@ def _chunked(
     model: CausalModel, students: Tensor, teachers: Tensor, labels: Tensor | None, chunk: int
 ) -> tuple[Tensor, Tensor]:
     """The summed loss of (N, E) hidden states, and (N,) whether both say the same."""
-    total, same = students.new_zeros((), dtype=at_least_float32(students[:0]).dtype), []
+    # A sum of nothing, so that a batch without anchors has a gradient too, of zero.
+    total, same = at_least_float32(students[:0]).sum(), []
     for start in range(0, len(students), chunk):
         part = slice(start, start + chunk)
         label = None if labels is None else labels[part]
