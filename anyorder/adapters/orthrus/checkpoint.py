@@ -81,7 +81,12 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         base: the base's place, if it is not where it was.
         dtype: of the weights.
     """
-    return load_view(load_causal(base or _settings(directory)["base"], dtype=dtype), directory)
+    return load_view(load_causal(base or base_of(directory), dtype=dtype), directory)
+
+
+def base_of(directory: str | Path) -> str:
+    """Where the base of a saved view lay when it was saved."""
+    return str(_settings(directory)["base"])
 
 
 def read_view(model: CausalModel, weights: Mapping[str, Tensor]) -> None:
