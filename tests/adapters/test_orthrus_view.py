@@ -17,8 +17,11 @@ from anyorder.adapters.causal.added import added
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.causal.plan import Blocks, Stand, plan_pass
 from anyorder.adapters.causal.rows import Rows
+from anyorder.adapters.orthrus.generating import layout_of
 from anyorder.adapters.orthrus.objective import block_mask, block_positions
+from anyorder.adapters.orthrus.options import OrthrusOptions
 from anyorder.model.linear import can_pack
+from anyorder.sampling import Sampling
 
 TOLERANCE = 1e-5
 ONE_EACH = [(family, anchor) for family in FAMILIES for anchor in VIEWS]
@@ -99,7 +102,8 @@ def drafting_rows(model: CausalModel, tokens: Tensor, anchor: int) -> Tensor:
     """(drafts, V) logits with which decoding drafts after the tokens up to ``anchor``, those before it in the cache."""
     decided, count = torch.tensor([anchor + 1]), (model.block or 1) - 1
     cache = model.new_cache(1, anchor + 1 + count)
-    blocks = Blocks(sees_both_ways=True, anchor_in_view=model.anchor_in_view)
+    options = OrthrusOptions(block=count + 1, anchor_in_view=model.anchor_in_view, sampling=Sampling())
+    blocks = layout_of(options).blocks
     padded, none = torch.nn.functional.pad(tokens[:, : anchor + 1], (0, count + 1)), torch.zeros(1, dtype=torch.long)
     for stand, wanted in ((Stand(decided - 1, none, none), 0), (Stand(decided, decided - 1, none), count)):
         if int(stand.num_decided) == 0:
