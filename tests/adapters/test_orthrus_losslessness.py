@@ -16,9 +16,10 @@ from torch import Tensor
 import anyorder.adapters.causal.drafted as loop
 import anyorder.adapters.causal.plan as plan_module
 from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.causal.drafted import decode_verified
 from anyorder.adapters.causal.rows import Rows
 from anyorder.adapters.causal.session import Session, Task
-from anyorder.adapters.orthrus.generating import decode_verified, layout_of, schedule_of
+from anyorder.adapters.orthrus.generating import layout_of, schedule_of
 from anyorder.adapters.orthrus.options import OrthrusOptions
 from anyorder.draft_length import DraftLengthPolicy, PassCosts
 from anyorder.drafting import Drafts

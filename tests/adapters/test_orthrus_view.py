@@ -312,3 +312,5 @@ def test_packing_comes_last() -> None:
     assert [r.token_ids for r in orthrus.generate(model, prompts, max_new_tokens=6)] == [r.token_ids for r in wanted]
     with pytest.raises(ValueError, match="saved before the weights are packed"):
         orthrus.save_view(model, "nowhere", base="somewhere")
+    with pytest.raises(ValueError, match=r"orthrus\.save_view saves that"):
+        mars.save(model, "nowhere")

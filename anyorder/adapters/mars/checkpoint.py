@@ -32,9 +32,11 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
         base: where the frozen base can be loaded from; with it only what a LoRA added is written.
 
     Raises:
-        ValueError: if ``base`` is given for a model without LoRA: its own weights have changed.
+        ValueError: if ``base`` is given for a model without LoRA, whose own weights have changed; or for a view.
     """
     loras = [module for module in model.modules() if isinstance(module, GatedLora)]
+    if model.routes_masks and not loras:
+        raise ValueError("this model's masks go through a view of their own: orthrus.save_view saves that")
     if base is not None and not loras:
         raise ValueError("only a LoRA can be saved without its base: full fine-tuning has changed every weight")
     directory = Path(directory)

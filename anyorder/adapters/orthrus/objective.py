@@ -155,7 +155,7 @@ def _chunked(
 ) -> tuple[Tensor, Tensor]:
     """The summed loss of (N, E) hidden states, and (N,) whether both say the same."""
     # A sum of nothing, so that a batch without anchors has a gradient too, of zero.
-    total, same = at_least_float32(students[:0]).sum(), []
+    total, same = at_least_float32(students[:0]).sum(), list[Tensor]()
     for start in range(0, len(students), chunk):
         part = slice(start, start + chunk)
         label = None if labels is None else labels[part]
