@@ -56,6 +56,8 @@ def methods(model: CausalModel) -> dict[str, dict[str, Any]]:
         made |= {"one pass": {}, "one pass, every outcome": {"lookahead": "quadratic"}}
         made["one pass, adaptive"] = {"policy": orthrus.adaptive(model)}
     made["two passes"] = {"cycle": "two-pass"}
+    if model.anchor_in_view:
+        made["two passes, denoised twice"] = {"denoising": 2}
     made["two passes, adaptive"] = {"cycle": "two-pass", "policy": orthrus.adaptive(model)}
     return made | {f"{name}, T = 1": options | {"temperature": 1.0} for name, options in made.items()}
 

@@ -44,6 +44,7 @@ CYCLES = {
     "two passes, anchor in the view": Way("trainable", {}),
 }
 CHOSEN = {
+    "denoised twice": Way("trainable", {"denoising": 2}),
     "one pass, adaptive": Way("frozen", {"policy": POLICY}),
     "two passes, adaptive": Way("frozen", {"cycle": "two-pass", "policy": POLICY}),
     "anchor in the view, adaptive": Way("trainable", {"policy": POLICY}),
@@ -131,7 +132,7 @@ PROMPT = torch.tensor([3, 7, 4])
 
 def scripted(family: str, way: str, says: list[Say], say: Say) -> orthrus.Generated:
     says.append(say)
-    anchor, options = CYCLES[way]
+    anchor, options = WAYS[way]
     result = orthrus.generate(with_view(family, anchor), PROMPT, max_new_tokens=LENGTH, eos_ids=(), **options)
     says.clear()
     assert isinstance(result, orthrus.Generated)
@@ -148,6 +149,7 @@ def test_an_oracle_gets_the_passes_of_theory(family: str, script: list[Say]) -> 
         "one pass, every outcome": 1 - (-beyond // K),
         "two passes": 2 * (LENGTH // (K + 1)) + min(LENGTH % (K + 1), 2),
         "two passes, anchor in the view": 1 + 2 * (beyond // K) + min(beyond % K, 2),
+        "denoised twice": 1 + 3 * (beyond // K) + (0, 1, 2, 3)[beyond % K],
     }
     for way, passes in wanted.items():
         result = scripted(family, way, script, lambda place, _: text[place])
@@ -281,6 +283,8 @@ def test_only_sure_rows_are_drafted_but_a_pass_that_only_drafts_is_used(anchor: 
         ("frozen", {"confidence": 1.5}, ValueError, r"confidence must lie in \[0, 1\] .* got 1.5"),
         ("frozen", {"confidence": float("nan")}, ValueError, r"confidence must lie in \[0, 1\]"),
         ("frozen", {"confidence": "high"}, TypeError, "confidence must be a number; got 'high'"),
+        ("trainable", {"denoising": 3}, ValueError, "denoising must be 1 or 2; got 3"),
+        ("frozen", {"denoising": 2}, ValueError, "denoising=2 is for a view with anchor='trainable'"),
         ("frozen", {"chunk": 0}, ValueError, "chunk must be at least 1; got 0"),
         ("frozen", {"temperature": -1.0}, ValueError, "temperature must be"),
         ("frozen", {"max_new_tokens": [1]}, ValueError, "max_new_tokens has 1 values for 2 prompts"),

@@ -38,6 +38,7 @@ CHOSEN: dict[str, tuple[Any, dict[str, Any]]] = {
     "adaptive": ("frozen", {"policy": MOODY}),
     "published, adaptive": ("trainable", {"policy": MOODY}),
     "sure ones": ("frozen", {"confidence": 0.6}),
+    "published, denoised twice": ("trainable", {"denoising": 2, "block": 4}),
     "published, sure ones": ("trainable", {"confidence": 0.6}),
     "prompt in chunks": ("trainable", {"chunk": 1}),
     "longer block": ("frozen", {"block": 4}),

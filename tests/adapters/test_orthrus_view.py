@@ -149,7 +149,7 @@ def test_nothing_after_an_anchor_and_no_other_block_reaches_a_block(anchor: Any)
 @pytest.mark.parametrize(("family", "anchor"), ONE_EACH)
 def test_the_view_learns_and_nothing_else_does(family: str, anchor: Any) -> None:
     """After steps that move every added tensor, the base is what it was, bit for bit, and so is what it says."""
-    base, model = network(family), orthrus.attach(network(family), block=4, anchor=anchor)
+    base, model = network(family), orthrus.attach(network(family).requires_grad_(True), block=4, anchor=anchor)
     learning = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert (
         learning

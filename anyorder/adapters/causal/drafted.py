@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.session import Session
+from anyorder.drafting import Drafts
 
 Lookahead = Literal["linear", "quadratic", "alternate"]
 """Masks after the drafts; after every number of drafts that might be kept; or only while no draft is in hand."""
@@ -75,6 +76,32 @@ class Constant:
         """Nothing changes."""
 
 
+class TwoDenoisings:
+    """Half of the drafts from masks alone, the rest from masks that see the first half, in a pass of its own.
+
+    Only for blocks that begin with the anchor. The halves are drawn left to right, so that each q is conditional on
+    what was drawn before it and on nothing else: tests stay exact.
+
+    Args:
+        masks: drafts of a round.
+        num_sequences: A.
+    """
+
+    def __init__(self, masks: int, num_sequences: int) -> None:
+        self._masks, self._began = masks, torch.zeros(num_sequences, dtype=torch.bool)
+
+    def lengths(self, session: Session, num_drafts: Tensor, width: int) -> Tensor:
+        """See ``Schedule.lengths``."""
+        most, is_new = room(session, width, self._masks)[:, 0], num_drafts == 0
+        wanted = torch.where(is_new, (most + 1) // 2, torch.where(self._began, most - num_drafts, 0))
+        self._began = is_new
+        return torch.nn.functional.pad(wanted[:, None], (0, width))
+
+    def observe(self, num_tested: Tensor, num_kept: Tensor, alive: Tensor) -> None:  # noqa: ARG002
+        """See ``Schedule.observe``."""
+        self._began = self._began[alive]
+
+
 def decode_verified(session: Session, schedule: Schedule, *, confidence: float = 0.0) -> None:
     """Generate, testing every draft against the model's own distribution; see the module.
 
@@ -88,16 +115,18 @@ def decode_verified(session: Session, schedule: Schedule, *, confidence: float =
         width = drafts.tokens.shape[1]
         plan, logits = session.forward(drafts, num_drafts, schedule.lengths(session, num_drafts, width))
         testing = logits[:, : width + 1]
-        verdict = session.test(drafts, testing, num_drafts, (num_drafts < session.remaining) & plan.decides)
+        tested = num_drafts * plan.decides
+        verdict = session.test(drafts, testing, tested, (num_drafts < session.remaining) & plan.decides)
         done = session.commit(
             verdict.applied_to(drafts.tokens),
             verdict.num_kept,
             first=testing[:, 0],
             plan=plan,
-            num_drafts=num_drafts,
+            num_drafts=tested,
             encoded=True,
         )
-        schedule.observe(num_drafts * plan.decides, done.num_kept, done.alive)
+        schedule.observe(tested, done.num_kept, done.alive)
+        held, before = drafts, (num_drafts - tested)[done.alive]
         num_drafts, answers = plan.of_outcome(done.num_kept, logits)
         num_drafts, answers = num_drafts[done.alive], answers[done.alive.to(answers.device)]
         if confidence > 0:
@@ -105,6 +134,20 @@ def decode_verified(session: Session, schedule: Schedule, *, confidence: float =
             least = (~plan.decides[done.alive]).long().clamp(max=num_drafts)
             num_drafts = torch.maximum(_sure(answers, num_drafts, confidence), least)
         drafts = session.draw(answers, num_drafts)
+        if bool(before.any()):
+            drafts, num_drafts = _behind(held.select(done.alive), before, drafts), before + num_drafts
+
+
+def _behind(held: Drafts, before: Tensor, drawn: Drafts) -> Drafts:
+    """The first ``before[a]`` of the drafts held, with those drawn behind them."""
+    column = torch.arange(held.tokens.shape[1] + drawn.tokens.shape[1])
+    is_held = column < before[:, None]
+    place = torch.where(is_held, column, held.tokens.shape[1] + (column - before[:, None])).clamp(max=len(column) - 1)
+    place = place.to(held.tokens.device)
+    tokens, q = torch.cat([held.tokens, drawn.tokens], 1), torch.cat([held.q, drawn.q], 1)
+    if q.shape[1]:  # greedy drafts have none
+        q = q.gather(1, place[..., None].expand(-1, -1, q.shape[-1]))
+    return Drafts(tokens.gather(1, place), q, drawn.num_exact)
 
 
 def _sure(answers: Tensor, num_drafts: Tensor, confidence: float) -> Tensor:

@@ -9,6 +9,7 @@ Where the *anchor*, the last decided token, stands in the masks' view too (publi
 block sees the tokens before the anchor and itself, its rows ask for the steps from n on, and the last of them for one
 beyond what is drafted. Such a pass leaves the anchor undecoded and decides nothing; the next one reads anchor and
 drafts as tokens. Its scratch slots are those the anchor and the drafts will get, so they are written over in place.
+Drafts in hand may stand in the block as tokens, between the anchor and the masks: a second denoising pass.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ class Blocks(NamedTuple):
 
     Attributes:
         sees_both_ways: whether the rows of a group see all of it, or only those before.
-        anchor_in_view: whether the last decided token opens the group; then a sequence drafts only while it has no
-            drafts in hand and nothing but that token to read.
+        anchor_in_view: whether the last decided token opens the group, followed by the drafts in hand; then a sequence
+            drafts, whatever it holds, in outcome 0, and only while it has nothing but that token to read.
     """
 
     sees_both_ways: bool = False
@@ -96,7 +97,7 @@ def plan_pass(stand: Stand, lengths: Tensor, *, sentinel: int, chunk: int, block
     prefills = pending > chunk
     lengths = lengths * ~prefills[:, None]
     if blocks.anchor_in_view:
-        lengths = lengths * ((pending == 1) & (drafts == 0))[:, None]
+        lengths = lengths * (pending == 1)[:, None]
     is_drafting = lengths.any(1) & blocks.anchor_in_view
     decides = ~prefills & ~is_drafting
     num_clean = torch.where(prefills, chunk, torch.where(is_drafting, 0, pending + drafts))
@@ -106,14 +107,14 @@ def plan_pass(stand: Stand, lengths: Tensor, *, sentinel: int, chunk: int, block
     in_view = num_asked
     if bool(num_asked.any()):
         masks = _mask_rows(stand, lengths, sentinel=sentinel, blocks=blocks)
-        rows, in_view = concat(rows, masks), num_asked + is_drafting
+        rows, in_view = concat(rows, masks), num_asked + is_drafting * (1 + drafts)
     none = rows.slots.shape[1]
     test, draft = torch.arange(lengths.shape[1]), torch.arange(int(num_asked.max()))
     is_testing = (test <= drafts[:, None]) & decides[:, None]
     asked = torch.cat(
         [
             torch.where(is_testing, pending[:, None] - 1 + test, none),
-            torch.where(draft < num_asked[:, None], len(column) + draft, none),
+            torch.where(draft < num_asked[:, None], len(column) + draft + (is_drafting * drafts)[:, None], none),
         ],
         1,
     )
@@ -122,16 +123,17 @@ def plan_pass(stand: Stand, lengths: Tensor, *, sentinel: int, chunk: int, block
 
 def _mask_rows(stand: Stand, lengths: Tensor, *, sentinel: int, blocks: Blocks) -> Rows:
     """(A, M) rows in the view, the groups of a sequence packed together in the slots after its clean ones."""
-    back = int(blocks.anchor_in_view)
-    lengths = lengths + back * (lengths > 0)
-    first_slot = (stand.num_decided + stand.num_drafts)[:, None] - back
+    decided, drafts = stand.num_decided[:, None], stand.num_drafts[:, None]
+    given = (1 + drafts) if blocks.anchor_in_view else torch.zeros_like(drafts)  # tokens that open the group
+    lengths = lengths + given * (lengths > 0)
+    first_slot = decided + drafts - given
     ends = lengths.cumsum(1)
     column = torch.arange(int(ends[:, -1].max()))
     outcome = (column >= ends[:, :, None]).sum(1)
     takes_part = outcome < lengths.shape[1]
     outcome = outcome.clamp(max=lengths.shape[1] - 1)
     start = (ends - lengths).gather(1, outcome)
-    sees = stand.num_decided[:, None] + outcome - back
+    sees = decided + outcome - int(blocks.anchor_in_view)
     slots = torch.where(takes_part, first_slot + column, sentinel)
     group_end = first_slot + (ends.gather(1, outcome) if blocks.sees_both_ways else column + 1)
     return Rows(
@@ -140,6 +142,6 @@ def _mask_rows(stand: Stand, lengths: Tensor, *, sentinel: int, blocks: Blocks) 
         num_visible=torch.where(takes_part, sees, 1),
         group_start=torch.where(takes_part, first_slot + start, 0),
         group_end=torch.where(takes_part, group_end, 0),
-        is_mask=takes_part & (column - start >= back),
+        is_mask=takes_part & (column - start >= given),
         in_view=takes_part,
     )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.convert import wrap
-from anyorder.adapters.causal.drafted import Constant, Lookahead, Schedule, decode_verified
+from anyorder.adapters.causal.drafted import Constant, Lookahead, Schedule, TwoDenoisings, decode_verified
 from anyorder.adapters.causal.generation import Generated, NewTokens
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.adapters.causal.plan import Blocks
@@ -33,6 +33,7 @@ def generate(  # noqa: PLR0913
     cycle: Cycle | None = None,
     lookahead: Lookahead = "linear",
     policy: DraftLengthPolicy | None = None,
+    denoising: int = 1,
     confidence: float = 0.0,
     max_new_tokens: int | Sequence[int] = 128,
     temperature: float = 0.0,
@@ -56,6 +57,8 @@ def generate(  # noqa: PLR0913
             (``"quadratic"``).
         policy: chooses K anew every round, from stored costs and what became of this sequence's drafts; see
             ``adaptive``. With it ``lookahead`` is chosen too.
+        denoising: 2 drafts the second half of a block in a pass of its own, in which the first half stands (the paper's
+            ablation); for the published view.
         confidence: draw a draft only if its row, and those before it, give some token at least this probability.
         max_new_tokens: exactly so many unless the text ends; one value or one a prompt.
         temperature: 0 is greedy.
@@ -82,6 +85,7 @@ def generate(  # noqa: PLR0913
         cycle=cycle,
         lookahead=lookahead,
         policy=policy,
+        denoising=denoising,
         confidence=confidence,
         sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
         chunk=chunk,
@@ -117,4 +121,6 @@ def schedule_of(options: OrthrusOptions, session: Session) -> Schedule:
     """What says how many drafts to ask for."""
     if options.policy is not None:
         return Adaptive(options.policy, options.num_masks, options.rounds, len(session.rows))
+    if options.denoising == 2:
+        return TwoDenoisings(options.num_masks, len(session.rows))
     return Constant(options.num_masks, "alternate" if options.is_two_pass else options.lookahead)

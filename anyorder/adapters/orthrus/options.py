@@ -25,6 +25,7 @@ class OrthrusOptions:
         cycle: one pass or two; ``None`` is one where the view allows it.
         lookahead: which outcomes of a test a one-pass cycle prepares for.
         policy: chooses how many drafts to ask for, up to K - 1; ``None`` asks for all of them every time.
+        denoising: passes that draft a block, 1 or 2; 2 only where the anchor is in the view.
         confidence: draw a draft only if its row, and those before it, give some token at least this probability.
         sampling: how tokens are drawn.
         chunk: rows of a long prompt that are read in one pass.
@@ -39,6 +40,7 @@ class OrthrusOptions:
     cycle: Cycle | None = None
     lookahead: Lookahead = "linear"
     policy: DraftLengthPolicy | None = None
+    denoising: int = 1
     confidence: float = 0.0
     sampling: Sampling
     chunk: int = 512
@@ -57,6 +59,14 @@ class OrthrusOptions:
             raise ValueError("lookahead is of the one-pass cycle: two passes draft when the test is over")
         check_count("block", self.block, 1)
         check_count("chunk", self.chunk, 1)
+        check_count("denoising", self.denoising, 1)
+        if self.denoising > 2:
+            raise ValueError(f"denoising must be 1 or 2; got {self.denoising}")
+        if self.denoising == 2 and not (self.anchor_in_view and self.policy is None and self.confidence == 0):
+            raise ValueError(
+                "denoising=2 is for a view with anchor='trainable', without policy or confidence: "
+                "elsewhere a pass that drafts decides a token as well, and a second one would be a round of its own"
+            )
         if self.policy is not None and not isinstance(self.policy, DraftLengthPolicy):
             raise TypeError(f"policy must be a DraftLengthPolicy or None; got {type(self.policy).__name__}")
         if isinstance(self.confidence, bool) or not isinstance(self.confidence, int | float):
@@ -94,5 +104,6 @@ class OrthrusOptions:
     def name(self) -> str:
         """What the stats call it."""
         if self.is_two_pass:
-            return "two-pass, anchor in the view" if self.anchor_in_view else "two-pass"
+            denoising = ", denoised twice" if self.denoising == 2 else ""
+            return f"two-pass, anchor in the view{denoising}" if self.anchor_in_view else "two-pass"
         return "one-pass" if self.policy is not None else f"one-pass {self.lookahead}"
