@@ -60,6 +60,16 @@ def find(text: str, mask_positions: MaskPositions | None, marker: str | None, co
     )
 
 
+def lay_out(blanked: Blanked, codec: Codec, forbidden: Sequence[str]) -> Layout:
+    """The text cut at its blanks; each owns the space before it, except where that must stay the prompt's.
+
+    Blanks that are tokens begin where the text's tokens part anyway. And a forbidden string that holds a space is about
+    what is filled in, which a space of the prompt's is not.
+    """
+    is_about_spaces = any(" " in string for string in forbidden)
+    return codec.layout(blanked.text, blanked.spans, own_spaces=not (blanked.are_tokens or is_about_spaces))
+
+
 def candidate_lengths(blanked: Blanked, layout: Layout, length: Length, max_length: int) -> list[tuple[int, ...]]:
     """Every choice of lengths to try, one number a blank: a single choice unless ``length`` is a range.
 

@@ -23,14 +23,13 @@ def exclude(model: Model, strings: Sequence[str]) -> Forbidden:
         ValueError: if no token is left to draw, or a string is empty or not valid Unicode.
     """
     codec, vocab_size = model.codec, model.network.vocab_size
-    padding = range(codec.vocab_size, vocab_size)
-    never = {model.settings.mask_id, codec.mask_id, *codec.forbidden_ids, *model.forbidden_ids, *padding}
+    never = set(model.forbidden_ids)
     try:
         encoded = [string.encode() for string in strings]
     except UnicodeEncodeError as error:
         raise ValueError(f"a forbidden string must be valid Unicode; got {error.object!r}") from None
     token_bytes = [
-        b"" if token in padding else codec.token_bytes(token) for token in range(vocab_size if encoded else 0)
+        codec.token_bytes(token) if token < codec.vocab_size else b"" for token in range(vocab_size if encoded else 0)
     ]
     if any("\ufffd" in string for string in strings):
         never |= {token for token, piece in enumerate(token_bytes) if not _is_text(piece)}

@@ -12,9 +12,10 @@ from anyorder.decoding import Method
 from anyorder.default import resolve_model
 from anyorder.drafting import Drafter
 from anyorder.options import Context, ForbiddenStrings, InfillOptions, Length, TargetOrder
+from anyorder.prepare import prepare
 from anyorder.progress import OnProgress, reporting
 from anyorder.result import InfillResult
-from anyorder.sample import fill, prepare
+from anyorder.sample import fill
 from anyorder.spans import MaskPositions
 
 if TYPE_CHECKING:

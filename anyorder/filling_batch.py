@@ -14,9 +14,10 @@ from anyorder.default import resolve_model
 from anyorder.drafting import Drafter
 from anyorder.options import Context, ForbiddenStrings, InfillOptions, Length, TargetOrder
 from anyorder.per_text import check_texts, spread
+from anyorder.prepare import Request, prepare
 from anyorder.progress import OnProgress, reporting
 from anyorder.result import InfillResult
-from anyorder.sample import Request, fill, prepare
+from anyorder.sample import fill
 from anyorder.spans import MaskPositions
 
 if TYPE_CHECKING:

@@ -8,10 +8,8 @@ Source: Howard, "Dynamic Programming and Markov Processes", 1960 (policy iterati
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from anyorder.arrays import Floats, Ints
 
 _GOES_ON = 1 - 1 / 64
 """The chance that a round is not the text's last. Texts that end also keep every state in reach of the first one."""

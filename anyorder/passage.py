@@ -97,9 +97,9 @@ def assemble(
             f"the blanks hold {num_targets + margin} tokens, but this model takes {max_length} with context"
         )
     if total + margin > max_length:
-        if not crop and num_targets + margin > 0:  # with nothing to decide the model is not even asked
+        if not crop and num_targets:  # with nothing to decide the model is not even asked
             raise ValueError(
-                f"the text has {total} tokens with its blanks filled, but this model takes {max_length}; "
+                f"the text has {total + margin} tokens with its blanks filled, but this model takes {max_length}; "
                 'shorten it, or pass context="crop" to keep a window around each blank'
             )
         segments = _crop(segments, max_length - num_targets - margin)

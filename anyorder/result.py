@@ -27,7 +27,8 @@ class FilledSpan:
     Attributes:
         start: first character of the fill in the completed text.
         end: the character after its last one.
-        text: the fill; bytes that are not UTF-8, which sampling can produce, show as U+FFFD.
+        text: the fill; bytes that are not UTF-8, which sampling can produce, show as U+FFFD. A space that the blank
+            owns stands before it and is no part of it, so a fill whose one token is that space is empty.
         token_ids: the tokens, which stay authoritative where the text shows U+FFFD.
         token_texts: what each token adds to ``text``; a character in several pieces counts for the last of them.
         log_prob: the sum of ``token_log_probs``.

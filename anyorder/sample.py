@@ -1,8 +1,8 @@
-"""From a text with blanks to sequences to decode, and from decoded sequences back to completed texts.
+"""From requests to sequences to decode, and from decoded sequences to completed texts.
 
-A request (a text and its options) becomes one sequence for each sample and each length to try. Sequences of all
-requests that share their decoding options run in one ragged batch; which ones share it never shows in what they become.
-Sample ``j`` draws from a generator of its own, seeded with ``seed + j``.
+A request becomes one sequence for each sample and each choice of lengths. Sequences of all requests that share their
+decoding options run in one ragged batch; which ones share it never shows in what they become. Sample ``j`` draws from a
+generator of its own, seeded with ``seed + j``.
 """
 
 from __future__ import annotations
@@ -10,51 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
 from torch import Tensor
 
-from anyorder import blanks
 from anyorder.batching import batches
-from anyorder.codec import Layout, splice
+from anyorder.codec import splice
 from anyorder.decoding import DecodeOptions, Progress, RoundRecord, Stats, decode
 from anyorder.exclusions import exclude
 from anyorder.forbidden import Forbidden
-from anyorder.options import InfillOptions, TargetOrder
-from anyorder.order import OrderName, arrange
-from anyorder.passage import Passage, assemble, collate
+from anyorder.options import InfillOptions
+from anyorder.passage import Passage, collate
+from anyorder.prepare import Request
 from anyorder.progress import Meter
 from anyorder.result import FilledSpan, InfillResult, token_texts
-from anyorder.spans import MaskPositions
 from anyorder.uniforms import Uniforms
 
 if TYPE_CHECKING:
     from anyorder.model.loaded import Model
-
-_ORDER_STREAM = 0x5EED_0F_04DE4
-"""Keeps the numbers that draw a random order apart from those that draw the tokens, which start at the same seed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """One text to fill.
-
-    Attributes:
-        text: the text without markers.
-        layout: the text cut at its blanks.
-        options: what the caller chose.
-        seed: of its first sample.
-        passages: what to decode, one for each choice of lengths.
-        permutations: the order of each passage's targets.
-    """
-
-    text: str
-    layout: Layout
-    options: InfillOptions
-    seed: int
-    passages: tuple[Passage, ...]
-    permutations: tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,43 +62,6 @@ class Outcome:
     def log_prob_per_token(self) -> float:
         """What lengths are compared by."""
         return sum(self.log_probs) / max(len(self.log_probs), 1)
-
-
-def prepare(text: str, mask_positions: MaskPositions | None, options: InfillOptions, model: Model) -> Request:
-    """Find the blanks of a text and lay it out as the model sees it, for each choice of lengths.
-
-    Raises:
-        TypeError: if the text or the positions are of the wrong kind.
-        ValueError: if positions, markers, lengths or order do not fit the text, or the text does not fit the model.
-    """
-    codec = model.codec
-    blanked = blanks.find(text, mask_positions, options.marker, codec)
-    # A forbidden string that holds a space is about what is filled in, which a space of the prompt's is not.
-    is_about_spaces = any(" " in string for string in options.forbidden_strings())
-    layout = codec.layout(blanked.text, blanked.spans, own_spaces=not (blanked.are_tokens or is_about_spaces))
-    choices = blanks.candidate_lengths(blanked, layout, options.length, model.max_length)
-    longest = max(map(sum, choices))
-    passages = tuple(
-        assemble(
-            layout,
-            [(codec.mask_id,) * length for length in lengths],
-            max_length=model.max_length,
-            crop=options.context == "crop",
-            margin=longest - sum(lengths),
-        )
-        for lengths in choices
-    )
-    seed = options.first_seed()
-    permutations = tuple(target_permutation(passage, options.order, model, seed=seed) for passage in passages)
-    return Request(
-        text=blanked.text, layout=layout, options=options, seed=seed, passages=passages, permutations=permutations
-    )
-
-
-def target_permutation(passage: Passage, order: TargetOrder, model: Model, *, seed: int) -> Tensor:
-    """The order of a passage's targets: the caller's, else the model's policy; a random one is drawn from the seed."""
-    chosen = cast("OrderName", model.order_policy) if order is None else order
-    return arrange(passage.num_targets, chosen, torch.Generator().manual_seed(seed ^ _ORDER_STREAM))
 
 
 def fill(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from anyorder import blanks
 from anyorder.batching import MAX_POSITIONS, batches
 from anyorder.codec import Layout
 from anyorder.default import resolve_model
@@ -25,9 +26,9 @@ from anyorder.likelihood import joint_log_prob
 from anyorder.options import Context, InfillOptions, TargetOrder
 from anyorder.passage import Passage, assemble, collate
 from anyorder.per_text import check_texts, spread
+from anyorder.prepare import target_permutation
 from anyorder.result import InfillResult
-from anyorder.sample import target_permutation
-from anyorder.spans import MaskPositions, names_tokens, resolve, span_of
+from anyorder.spans import MaskPositions, span_of
 
 if TYPE_CHECKING:
     from anyorder.model.loaded import Model
@@ -63,7 +64,8 @@ def log_prob(
 
     Args:
         text: a text, or a result of ``infill``, which is scored with its own tokens, order and forbidden strings and
-            gives its ``log_prob`` again.
+            gives its ``log_prob`` again. Its text and spans may not: a fill of nothing but the space
+            its blank owns is an empty span of the text, which has no token to score.
         mask_positions: which parts, as for ``infill``; not for a result.
         model: what ``anyorder.load`` returned; the bundled default model if ``None``.
         order: the order of the chain rule, as for ``infill``; ``"random"`` is the permutation that seed 0 draws.
@@ -168,8 +170,8 @@ def _question(
         return _ask_again(text, mask_positions, options, model)
     if mask_positions is None:
         raise TypeError("mask_positions must say which part of the text to score, for instance [(4, 9)]; got None")
-    spans = resolve(mask_positions, len(_checked(text)), lambda: model.codec.tokenize(text))
-    return _ask(model.codec.layout(text, spans, own_spaces=not names_tokens(mask_positions)), options, model)
+    blanked = blanks.find(text, mask_positions, options.marker, model.codec)
+    return _ask(blanks.lay_out(blanked, model.codec, options.forbidden_strings()), options, model)
 
 
 def _ask(layout: Layout, options: InfillOptions, model: Model, *, margin: int = 0) -> _Question:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from anyorder.adapters import causal
 from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.causal.generation import Generated
 from anyorder.codec import SentencePieceCodec
 from training import templated
 from training.corpus import draw_window, load_texts
@@ -41,6 +42,11 @@ def timed(run: Callable[[], tuple[list[list[int]], int]], repeats: int) -> Outco
         run()
         times.append(time.perf_counter() - start)
     return Outcome(tokens, passes, statistics.median(times))
+
+
+def as_list(results: Generated | list[Generated]) -> list[Generated]:
+    """What ``generate`` of an adapter gives for several prompts."""
+    return [results] if isinstance(results, Generated) else results
 
 
 def by_transformers(reference: Any, prompts: list[Tensor], limit: int) -> tuple[list[list[int]], int]:

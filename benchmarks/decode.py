@@ -16,7 +16,7 @@ import time
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anyorder.decoding import DecodeOptions, Generation, decode
 from anyorder.forbidden import Forbidden
@@ -60,8 +60,8 @@ def published_pass_seconds(network: XLNet, task: Task, rounds: int) -> float:
     from transformers import XLNetConfig as HuggingFaceConfig
     from transformers import XLNetLMHeadModel
 
-    model = XLNetLMHeadModel(HuggingFaceConfig.from_dict(network.config.to_dict())).eval()
-    model.load_state_dict(dict(export(network)), strict=False)
+    model: nn.Module = XLNetLMHeadModel(HuggingFaceConfig.from_dict(network.config.to_dict()))
+    model.eval().load_state_dict(dict(export(network)), strict=False)
     rank = task.order.rank[0]
     length, prompt = len(rank), int(task.order.num_prompt)
     times = []

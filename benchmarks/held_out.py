@@ -18,6 +18,7 @@ import torch
 from tqdm import tqdm
 
 import anyorder
+from anyorder.decoding.generation import Method
 from anyorder.model.loaded import Model
 from training.corpus import draw_window, load_texts
 
@@ -32,7 +33,7 @@ class Piece(NamedTuple):
 class Way(NamedTuple):
     """A method and its draft length."""
 
-    method: str
+    method: Method
     draft_length: int | None
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
-from benchmarks.causal_runs import Outcome, by_transformers, code_prompts, distinct, smoke_model, timed
+from benchmarks.causal_runs import Outcome, as_list, by_transformers, code_prompts, distinct, smoke_model, timed
 from benchmarks.mars_baselines import published_batch
 from benchmarks.mars_rows import ragged_cost, row_costs
 from training import templated
@@ -33,7 +33,7 @@ def ours(model: CausalModel, prompts: list[Tensor], batch: int, **options: Any) 
     """``mars.generate`` in batches; passes are those of the slowest sequence of each batch."""
     tokens, passes = [], 0
     for start in range(0, len(prompts), batch):
-        results = mars.generate(model, prompts[start : start + batch], seed=0, **options)
+        results = as_list(mars.generate(model, prompts[start : start + batch], seed=0, **options))
         tokens += [list(result.token_ids) for result in results]
         passes += max(result.stats.nfe + result.stats.prefill_nfe for result in results)
     return tokens, passes

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import copy
-import multiprocessing
+import multiprocessing.connection
 import random
 import statistics
 import time
@@ -28,6 +28,7 @@ from torch import Tensor
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
+from benchmarks.causal_runs import as_list
 from benchmarks.mars_baselines import jacobi
 from training import templated
 
@@ -84,7 +85,7 @@ def train(
     """Train for a number of steps or of processor seconds; the learning rate follows whichever is given."""
     model = copy.deepcopy(model).requires_grad_(True).train()
     optimiser = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.05)
-    draw, start, times, done = random.Random(7), time.process_time(), [], 0
+    draw, start, times, done = random.Random(7), time.process_time(), list[float](), 0
     while True:
         progress = done / steps if steps else (time.process_time() - start) / (seconds or 1.0)
         if progress >= 1:
@@ -93,7 +94,7 @@ def train(
             group["lr"] = 2e-3 * min(1.0, (done + 1) / 50) * (1.02 - progress)
         tokens, is_response = templated.draw_batch(draw, ROWS, LENGTH)
         before = time.process_time()
-        objective(model, tokens, is_response).backward()
+        torch.autograd.backward(objective(model, tokens, is_response))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad()
@@ -113,17 +114,17 @@ def report(name: str, trained: Trained, block: int, *, blocks_see_both_ways: boo
     """One line of the table."""
     model, prompts = trained.model, templated.draw_prompts(0, 24)
     model.sees_both_ways = blocks_see_both_ways
-    greedy = mars.generate(model, prompts, tau=1.0, max_new_tokens=96)
+    greedy = as_list(mars.generate(model, prompts, tau=1.0, max_new_tokens=96))
     cells = [f"{name:36} {density(model):7.3f}"]
     for options in ({"tau": 0.95}, {"tau": 0.5}, {"mode": "verify"}, {"mode": "verify", "lookahead": "quadratic"}):
-        results = mars.generate(model, prompts, block=block, max_new_tokens=96, **options)  # type: ignore[arg-type]
+        results = as_list(mars.generate(model, prompts, block=block, max_new_tokens=96, **options))
         rate = sum(r.stats.tokens for r in results) / sum(r.stats.nfe for r in results)
         exact = sum(a.token_ids == b.token_ids for a, b in zip(results, greedy, strict=True)) / len(prompts)
         cells.append(f"{rate:6.2f} ({exact:4.2f})")
     print(" ".join(cells) + f" {trained.steps:6d} {trained.step_seconds * 1e3:8.1f}", flush=True)
 
 
-def _peak(width: int, layers: int, block: int, send: multiprocessing.connection.Connection) -> None:  # type: ignore[name-defined]
+def _peak(width: int, layers: int, block: int, send: multiprocessing.connection.Connection) -> None:
     """In a process of its own: how much a few training steps raise its memory at its peak, in bytes."""
     torch.set_num_threads(1)
     model, objective = fresh(width, layers), drafting(block, 1.0) if block else plain

@@ -24,7 +24,7 @@ from torch import Tensor
 from anyorder.adapters import causal, orthrus
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.orthrus.checkpoint import base_of
-from benchmarks.causal_runs import Outcome, by_transformers, code_prompts, distinct, smoke_model, timed
+from benchmarks.causal_runs import Outcome, as_list, by_transformers, code_prompts, distinct, smoke_model, timed
 from benchmarks.mars_rows import row_costs
 from benchmarks.orthrus_baselines import against_itself, cache_bytes, shallow, with_own_cache
 from training import templated
@@ -43,7 +43,7 @@ def ours(model: CausalModel, prompts: list[Tensor], batch: int, **options: Any) 
     """``orthrus.generate`` in batches; passes are summed over sequences, so that tokens a pass are a sequence's."""
     tokens, passes = [], 0
     for start in range(0, len(prompts), batch):
-        results = orthrus.generate(model, prompts[start : start + batch], seed=0, **options)
+        results = as_list(orthrus.generate(model, prompts[start : start + batch], seed=0, **options))
         tokens += [list(result.token_ids) for result in results]
         passes += sum(result.stats.nfe for result in results)
     return tokens, passes
@@ -128,8 +128,8 @@ def long_contexts(view: View, drafter: CausalModel, prompt: Tensor, args: argpar
         text = prompt.repeat(-(-length // len(prompt)))[:length]
         slots = cache_bytes(model.new_cache(1, width)) - cache_bytes(model.new_cache(1, 0))
         runs = {
-            "AR": lambda t=text: ours(model, [t], 1, block=1, max_new_tokens=limit, eos_ids=()),  # type: ignore[misc]
-            "view": lambda t=text: ours(model, [t], 1, max_new_tokens=limit, eos_ids=()),  # type: ignore[misc]
+            "AR": lambda t=text: ours(model, [t], 1, block=1, max_new_tokens=limit, eos_ids=()),
+            "view": lambda t=text: ours(model, [t], 1, max_new_tokens=limit, eos_ids=()),
         }
         # The prompt is read by all alike and would hide what decoding costs.
         speeds = {name: (limit - 1) / max(_after_prompt(model, text, run), 1e-9) for name, run in runs.items()}
@@ -156,7 +156,7 @@ def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[
     if args.smoke:
         views = []
         for anchor in ("frozen", "trainable"):
-            model = orthrus.attach(smoke_model(), block=4, anchor=anchor)  # type: ignore[arg-type]
+            model = orthrus.attach(smoke_model(), block=4, anchor=anchor)
             views.append(View(f"{anchor}, K = 4", model.requires_grad_(False).pack("packed")))
         return views, smoke_model(), templated.draw_prompts(0, args.prompts)
     views = []

@@ -124,7 +124,7 @@ def expected_tokens_a_pass(scores: Scores, draft_length: int) -> float:
 
 def measure_arm(model: Model, documents: Documents, windows: int, pieces: int) -> list[Line]:
     """All lines of one model."""
-    forbidden = Forbidden.of(model.network.vocab_size, ids=model.settings.forbidden_ids)
+    forbidden = Forbidden.of(model.network.vocab_size, ids=model.forbidden_ids)
     texts = documents.first(1000, held_out=True)
     sets = held_out_set(model.codec, texts, 3.5, windows, length=128)
     lines = []

@@ -89,7 +89,8 @@ def reference_network(network: XLNet) -> nn.Module:
     model = XLNetLMHeadModel(HuggingFaceConfig(**network.config.to_dict()))
     model.load_state_dict(dict(export(network)), strict=False)
     model.tie_weights()
-    return model.train()
+    trained: nn.Module = model.train()
+    return trained
 
 
 def make_step(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], float]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
+
 import anyorder
+from anyorder.model.linear import Linear
 from infill_eval.infiller import Request, Sample
 
 if TYPE_CHECKING:
     from anyorder.decoding import Method, RoundRecord
+    from anyorder.model.xlnet import XLNet
     from anyorder.options import Length, TargetOrder
 
 
@@ -58,15 +63,16 @@ class AnyorderInfiller:
         self.decoding = decoding if decoding is not None else Decoding()
 
     def describe(self) -> dict[str, Any]:
-        """Model, weights and decoding."""
-        weights = sum(value.numel() for value in self.model.network.state_dict().values())
+        """Model, weights and decoding; the weights' hash tells a checkpoint from what is trained there next."""
+        count, digest = _weights(self.model.network)
         return {
             "model": self.model.name,
             "method": self.decoding.label,
             "decoding": dict(vars(self.decoding)),
             "codec": self.model.codec.name,
             "max_length": self.model.max_length,
-            "parameters": weights,
+            "parameters": count,
+            "weights": digest,
         }
 
     def round_trip(self, text: str) -> str:
@@ -108,6 +114,21 @@ class AnyorderInfiller:
         )
         samples = iter([_sample(result) for result in results])
         return [[next(samples) for _ in range(request.n)] for request in requests]
+
+
+def _weights(network: XLNet) -> tuple[int, str]:
+    """How many values a network computes with, a head tied to the embedding counted once, and a hash of them."""
+    count, digest, is_tied = 0, hashlib.sha256(), network.config.tie_word_embeddings
+    for name, module in network.named_modules():
+        values = dict(module.named_parameters(recurse=False)) | dict(module.named_buffers(recurse=False))
+        if isinstance(module, Linear):
+            values["weight"] = module.computed_weight()
+        if name == "head" and is_tied:
+            del values["weight"]
+        for value in values.values():
+            count += value.numel()
+            digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return count, digest.hexdigest()[:16]
 
 
 def _written_out(request: Request) -> tuple[str, list[tuple[int, int]]]:

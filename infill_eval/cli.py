@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, SandboxError, ModuleNotFoundError) as error:
         print(f"infill_eval: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         print(f"infill_eval: {error}", file=sys.stderr)  # noqa: T201
         return 1
     except KeyboardInterrupt:
@@ -51,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _evaluate(options: argparse.Namespace) -> None:
     """One task, one or several methods; with several, each gets a directory of its own inside ``--out``."""
     _check_protocol(options)
+    compared = ReportOptions(alpha=options.alpha, margin=options.margin)  # wrong ones are refused before hours pass
     infillers = _infillers(options)
     task = _task(options, infillers)
     directories = [options.out / name if len(infillers) > 1 else options.out for name in infillers]
@@ -67,7 +68,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     )
     for infiller, directory in zip(infillers.values(), directories, strict=True):
         run(task, infiller, directory, options=settings, track=_bar)
-    _show([Run.load(directory) for directory in directories], options)
+    _show([Run.load(directory) for directory in directories], options.out, compared)
 
 
 def _check_protocol(options: argparse.Namespace) -> None:
@@ -170,17 +171,17 @@ def _wikitext(options: argparse.Namespace, infiller: Infiller) -> Task:
 
 
 def _report(options: argparse.Namespace) -> None:
-    _show([Run.load(directory) for directory in options.runs], options)
+    compared = ReportOptions(alpha=options.alpha, margin=options.margin)
+    _show([Run.load(directory) for directory in options.runs], options.out, compared)
 
 
-def _show(runs: Sequence[Run], options: argparse.Namespace) -> None:
-    """Tables on the terminal; the same as Markdown, and the pictures, in ``--out``."""
-    found = tables(runs, ReportOptions(alpha=options.alpha, margin=options.margin))
-    _write(found, options.out)
+def _show(runs: Sequence[Run], out: Path, options: ReportOptions) -> None:
+    """Tables on the terminal; the same as Markdown, and the pictures, in ``out``."""
+    _write(tables(runs, options), out)
     try:
         from infill_eval.plots import draw
 
-        pictures = draw(runs, options.out)
+        pictures = draw(runs, out)
     except ModuleNotFoundError:
         print("no pictures: matplotlib is not installed (pip install 'anyorder[eval]')", file=sys.stderr)  # noqa: T201
         return

@@ -156,12 +156,17 @@ def ask(infiller: Infiller, requests: Sequence[Request]) -> list[list[Sample]]:
 
 
 def _checked(request: Request, answer: Answer) -> list[Sample]:
-    if isinstance(answer, str) or len(answer) != request.n:
-        got = "a single string" if isinstance(answer, str) else f"{len(answer)} samples"
+    if not isinstance(answer, Sequence) or isinstance(answer, str) or len(answer) != request.n:
+        several = f"{len(answer)} samples" if isinstance(answer, Sequence) else f"a {type(answer).__name__}"
+        got = "a single string" if isinstance(answer, str) else several
         raise ValueError(f"the model was asked for {request.n} samples of {request.id} as a list, and returned {got}")
     samples = [Sample(texts=(fill,)) if isinstance(fill, str) else fill for fill in answer]
     blanks = len(request.segments) - 1
     for sample in samples:
+        if not isinstance(sample, Sample):
+            raise ValueError(
+                f"a sample is a text or a Sample; for {request.id} the model gave a {type(sample).__name__}"
+            )
         if len(sample.texts) != blanks:
             raise ValueError(f"{request.id} has {blanks} blanks, and the model filled {len(sample.texts)}")
     return samples

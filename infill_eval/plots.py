@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infill_eval.report import Run
-from infill_eval.store import SampleFile
+from infill_eval.store import read_samples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,8 @@ def draw(runs: Sequence[Run], out: Path) -> list[Path]:
     """Write the pictures that these runs have data for; returns their paths."""
     drawn = []
     for name, draw_one, metric in (
-        ("nfe.png", _passes, "tokens a pass"),
+        ("nfe.png", _passes, "nfe"),
+        ("tokens_a_pass.png", _tokens, "tokens a pass"),
         ("density.png", _density, "log-density a token"),
         ("perplexity.png", _perplexity, "log-perplexity"),
     ):
@@ -37,15 +38,14 @@ def acceptance_by_rank(run: Run) -> list[tuple[int, float]]:
     """(tests, share kept) of the draft at each place of its round, over all samples of a run."""
     tested: list[int] = []
     kept: list[int] = []
-    with SampleFile(run.path / "samples.jsonl") as file:
-        for samples in file.samples.values():
-            for sample in samples:
-                counts = sample.stats.get("tested by rank", ())
-                tested.extend([0] * (len(counts) - len(tested)))
-                kept.extend([0] * (len(counts) - len(kept)))
-                for rank, (tests, keeps) in enumerate(zip(counts, sample.stats.get("kept by rank", ()), strict=True)):
-                    tested[rank] += tests
-                    kept[rank] += keeps
+    for samples in read_samples(run.path / "samples.jsonl").values():
+        for sample in samples:
+            counts = sample.stats.get("tested by rank", ())
+            tested.extend([0] * (len(counts) - len(tested)))
+            kept.extend([0] * (len(counts) - len(kept)))
+            for rank, (tests, keeps) in enumerate(zip(counts, sample.stats.get("kept by rank", ()), strict=True)):
+                tested[rank] += tests
+                kept[rank] += keeps
     return [(tests, keeps / tests if tests else float("nan")) for tests, keeps in zip(tested, kept, strict=True)]
 
 
@@ -74,6 +74,11 @@ def _histogram(axes: Axes, runs: Sequence[Run], metric: str) -> None:
 
 
 def _passes(axes: Axes, runs: Sequence[Run]) -> None:
+    _histogram(axes, runs, "nfe")
+    axes.set_xlabel("network passes a sample (dashed: mean)")
+
+
+def _tokens(axes: Axes, runs: Sequence[Run]) -> None:
     _histogram(axes, runs, "tokens a pass")
     axes.set_xlabel("tokens decided a network pass (dashed: mean)")
 

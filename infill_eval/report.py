@@ -17,6 +17,8 @@ from infill_eval.store import StoreError, read_json
 from infill_eval.tables import Table
 
 _COSTS = ("log-density a token", "nfe", "aux nfe", "tokens", "tokens a pass", "tokens a round", "seconds")
+_LEAST = 1e-4
+"""What resampling can tell from zero in a few seconds."""
 _LOWER_IS_BETTER = ("log-perplexity",)
 
 
@@ -52,7 +54,7 @@ class Run:
                 settings=stored["settings"],
                 metrics=_estimates(stored["metrics"]),
                 baselines={name: _estimates(values) for name, values in stored["baselines"].items()},
-                items=stored["items"],
+                items={name: _numbers(values) for name, values in stored["items"].items()},
             )
         except (KeyError, TypeError) as error:
             raise StoreError(f"{path / 'metrics.json'} holds no finished run: {error}") from None
@@ -65,7 +67,7 @@ class Run:
     @property
     def group(self) -> str:
         """Runs with the same text here answer the same question."""
-        return repr((self.settings["task"], self.settings["samples"]))
+        return repr((self.settings["task"], self.settings["samples"], self.settings.get("items")))
 
     def quality(self) -> list[str]:
         """The task's own metrics."""
@@ -73,7 +75,12 @@ class Run:
 
 
 def _estimates(stored: dict[str, dict[str, Any]]) -> dict[str, Estimate]:
-    return {name: Estimate(**value) for name, value in stored.items()}
+    return {name: Estimate(**_numbers(value)) for name, value in stored.items()}
+
+
+def _numbers(stored: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no word for what is not a number: it is stored as null."""
+    return {name: math.nan if value is None else value for name, value in stored.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +101,8 @@ class ReportOptions:
 
     def __post_init__(self) -> None:
         for name in ("alpha", "level"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
+            if not _LEAST <= getattr(self, name) <= 1 - _LEAST:
+                raise ValueError(f"{name} must lie between {_LEAST} and {1 - _LEAST}, got {getattr(self, name)}")
         if self.margin <= 0:
             raise ValueError(f"the non-inferiority margin must be positive, got {self.margin}")
 
@@ -123,7 +130,7 @@ def _results(group: Sequence[Run]) -> Table:
 
     def row(names: tuple[str, ...], values: dict[str, Estimate]) -> tuple[str, ...]:
         cells = [str(values[name]) if name in values else "–" for name in quality]
-        cells += [_perplexity(values["log-perplexity"])] if perplexity else []
+        cells += [_perplexity(values["log-perplexity"]) if "log-perplexity" in values else "–"] if perplexity else []
         return (*names, *cells, *(str(values[name]) if name in values else "–" for name in shown))
 
     rows = []
@@ -138,8 +145,13 @@ def _results(group: Sequence[Run]) -> Table:
         )
         rows.append(row(names, run.metrics))
     first = group[0]
-    for name, values in first.baselines.items():
-        rows.append(row((name, "baseline", task["protocol"], "–", str(len(first.items))), values))
+    shown_baselines: set[str] = set()
+    for run in group:  # another codec, or another number of items, has another floor and ceiling
+        for name, values in run.baselines.items():
+            if repr((name, values)) not in shown_baselines:
+                shown_baselines.add(repr((name, values)))
+                label = name if run is first else f"{name} ({run.settings['model'].get('model', '?')})"
+                rows.append(row((label, "baseline", task["protocol"], "–", str(len(run.items))), values))
     settings = ", ".join(f"{key} {value}" for key, value in task.items() if key not in ("task", "protocol"))
     drawn = f"{first.settings['samples']} samples an item, seed {first.settings['seed']}"
     notes: tuple[str, ...] = (f"Mean ± standard error over items; {drawn}. {settings}.",)

@@ -8,6 +8,7 @@ alone, so neither order, nor ``--limit``, nor a kill changes what any item gets.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from infill_eval.estimates import Estimate
 from infill_eval.infiller import Budget, Infiller, LengthPolicy, Request, RoundTrips, Sample, ask, describe
 from infill_eval.store import SampleFile, StoreError, read_json, write_json
 from infill_eval.tasks.base import Filled, Item, Task, Track, untracked
+
+_SAMPLES = "samples.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +74,14 @@ def run(
         ValueError: if the model returns something that is no answer.
     """
     options = options if options is not None else RunOptions()
-    items = list(task.items())[: options.limit]
-    settings = _settings(task, infiller, options)
+    every = task.items()
+    items = list(every)[: options.limit]
+    settings = _settings(task, infiller, options) | {"items": fingerprint(every)}
     _begin(out, settings, options)
-    with SampleFile(out / "samples.jsonl") as file:
-        if file.repaired and not options.resume:
-            raise StoreError(f"{file.path} was cut off in its last line; pass --resume to go on from there")
+    with SampleFile(out / _SAMPLES) as file:
+        for name, samples in file.samples.items():
+            if len(samples) != options.samples:
+                raise StoreError(f"{file.path} holds {len(samples)} samples of {name}, not {options.samples}")
         missing = [item for item in items if item.id not in file.samples]
         batches = [missing[start : start + options.batch] for start in range(0, len(missing), options.batch)]
         for batch in track(batches, len(batches), f"sampling {settings['model'].get('method', '')}"):
@@ -87,6 +92,12 @@ def run(
     metrics = _score(task, filled, infiller, track) | {"settings": settings}
     write_json(out / "metrics.json", metrics)
     return metrics
+
+
+def fingerprint(items: Sequence[Item]) -> str:
+    """A hash of all texts of a task: another data file, or another tokenizer's chunks, is another task."""
+    texts = json.dumps([(item.id, item.segments, item.reference) for item in items])
+    return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
 
 def _settings(task: Task, infiller: Infiller, options: RunOptions) -> dict[str, Any]:
@@ -110,6 +121,9 @@ def _begin(out: Path, settings: dict[str, Any], options: RunOptions) -> None:
         raise StoreError(f"{out} cannot be a run's directory: {error.strerror}") from None
     if path.exists() and not options.resume:
         raise StoreError(f"{out} already holds a run: pass --resume to go on with it, or another --out")
+    samples = out / _SAMPLES
+    if not path.exists() and samples.is_file() and samples.stat().st_size:
+        raise StoreError(f"{samples} holds samples, and no run.json says of what: move it away, or pass another --out")
     history: list[Any] = []
     if path.exists():
         before = read_json(path)

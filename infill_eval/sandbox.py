@@ -4,9 +4,10 @@ What is guaranteed, at isolation ``namespaces`` (Linux, user namespaces allowed,
 the standard library and system libraries, read-only; no network, no process but its own, no environment; it leaves no
 file and no process; it never sees the tests, so it passes only by returning right values through its entry point. At
 ``user`` (root without namespaces) it leaves no process and passes by right values only, but it may read what every user
-may read and write where every user may write. At ``none`` it is limited, cannot forge a pass, and can do whatever its
-user can. A system call filter (x86-64, aarch64) closes the network and new namespaces at every level. Not guaranteed
-anywhere: protection against flaws of the kernel; and a program that knows HumanEval by heart may return its answers.
+may read and write where every user may write. At ``none`` it is limited and can do whatever its user can, also tamper
+with the process that evaluates it. A system call filter (x86-64, aarch64) closes the network and new namespaces at
+every level. Not guaranteed anywhere: protection against flaws of the kernel; and a program that knows HumanEval by
+heart may return its answers.
 """
 
 from __future__ import annotations

@@ -127,6 +127,15 @@ def test_where_rows_are_free_all_that_can_be_kept_is_drafted() -> None:
         assert policy.next_drafts(0, held) == (4,) * (held + 1)
 
 
+@pytest.mark.parametrize("costs", [FLAT, CPU_COSTS], ids=["flat", "cpu"])
+def test_a_long_acceptance_is_planned_as_its_first_sixteen_lags_are(costs: PassCosts) -> None:
+    long, short = (DraftLengthPolicy(costs=costs, acceptance=(0.9,) * lags) for lags in (40, 16))
+    held = [long.next_drafts(0, held) for held in range(17)]
+    assert held == [short.next_drafts(0, held) for held in range(17)]
+    assert max(map(max, held)) <= 16
+    assert long.external_length(0, 99) >= short.external_length(0, 99)
+
+
 @pytest.mark.parametrize("left", [0, 1, 2, 3])
 def test_no_more_is_drafted_than_is_left(left: int) -> None:
     policy = DraftLengthPolicy(costs=FLAT, acceptance=(0.99,) * 6)

@@ -95,6 +95,8 @@ def test_a_text_that_is_too_long_is_refused_with_the_way_out() -> None:
     with pytest.raises(ValueError, match=r'has 13 tokens.* takes 12.*context="crop"'):
         assemble(layout_of([6, 6]), [(0,)], max_length=12)
     assemble(layout_of([6, 5]), [(0,)], max_length=12)
+    with pytest.raises(ValueError, match=r"has 13 tokens.* takes 12"):  # a longer choice would not fit
+        assemble(layout_of([6, 5]), [(0,)], max_length=12, margin=1)
 
 
 def test_collating_pads_and_orders_the_targets_of_each_passage_by_its_permutation() -> None:
@@ -117,8 +119,7 @@ def test_batches_hold_every_sequence_once_and_stay_within_the_limit(lengths: lis
 
 
 def test_a_text_without_targets_is_never_too_long() -> None:
-    passage = assemble(layout_of([50, 50]), [()], max_length=12)
-    assert passage.num_targets == 0
-    assert len(passage.tokens) <= 12
-    with pytest.raises(ValueError, match="takes 12"):
-        assemble(layout_of([50, 50]), [()], max_length=12, margin=1)
+    for margin in (0, 1, 12):
+        passage = assemble(layout_of([50, 50]), [()], max_length=12, margin=margin)
+        assert passage.num_targets == 0
+        assert len(passage.tokens) <= 12

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,6 +129,17 @@ def test_rank_does_not_look_at_what_stands_there(tiny: Model) -> None:
     one = anyorder.rank("a XYZ b", (2, 5), ["p", "q", "rr"], model=tiny)
     assert one == anyorder.rank("a  b", (2, 2), ["p", "q", "rr"], model=tiny)
     assert one == anyorder.rank("a  b", slice(2, 2), ["p", "q", "rr"], model=tiny)
+
+
+def test_the_empty_candidate_is_ranked_where_the_others_just_fit(tiny: Model) -> None:
+    layout = tiny.codec.layout("return x", [(7, 8)])
+    assert layout.blanks[0].owned  # left empty, it leaves a token more to the prompt than the others have
+    num_tokens = len(layout.blanks[0].ids) + sum(map(len, layout.segments))
+    settings = replace(tiny.settings, max_length=num_tokens)
+    exact = Model(name="exact", network=tiny.network, codec=tiny.codec, settings=settings)
+    assert ("", 0.0) in anyorder.rank("return ", (7, 7), ["", "x"], model=exact)
+    with pytest.raises(ValueError, match=f"with its blanks filled, but this model takes {num_tokens}"):
+        anyorder.rank("return x", (0, 0), ["", "a"], model=exact)
 
 
 def test_rank_takes_one_pass(tiny: Model, monkeypatch: pytest.MonkeyPatch) -> None:

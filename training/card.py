@@ -107,7 +107,7 @@ def command(run: Path) -> str:
 def densities(model: Model, documents: Documents, characters: float, windows: int) -> str:
     """The rows of the card's table, each on that many windows."""
     sets = held_out_set(model.codec, documents.first(1000, held_out=True), characters, windows)
-    forbidden = Forbidden.of(model.network.vocab_size, ids=model.settings.forbidden_ids)
+    forbidden = Forbidden.of(model.network.vocab_size, ids=model.forbidden_ids)
     figures, _ = evaluate(model.network, sets, forbidden)
     names = {"0.15": "15 %, scattered", "0.5": "50 %, scattered", "0.95": "95 %, scattered", "span": "20 %, spans"}
     return "\n".join(

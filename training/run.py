@@ -32,7 +32,7 @@ def fit(config: FitConfig, documents: Documents) -> Path:
     characters = config.data.characters_per_token or measure_characters_per_token(
         documents, model.codec, config.run.out / "data.json"
     )
-    forbidden = Forbidden.of(model.network.vocab_size, ids=model.settings.forbidden_ids)
+    forbidden = Forbidden.of(model.network.vocab_size, ids=model.forbidden_ids)
     report = Report(model, documents.first(1000, held_out=True), characters, config.run)
     module = FitModule(model.network, forbidden, config, clock)
     train(module, FitData(documents, model.codec, characters, config), report, config.run, checkpoint)

@@ -24,7 +24,7 @@ from anyorder.spans import MaskPositions
 
 if TYPE_CHECKING:
     from anyorder import InfillResult, Model
-    from anyorder.sample import Request
+    from anyorder.prepare import Request
 
 Task = dict[str, Any]
 """One text with its options, as keyword arguments of ``anyorder.infill``."""
@@ -174,7 +174,7 @@ def _results(tasks: Sequence[Task | ValueError], model: Model) -> Iterator[list[
 def _prepare(task: Task | ValueError, model: Model) -> Request | ValueError:
     """A task on its own: what is a value of one text never passes for a list with one value a text."""
     from anyorder.options import InfillOptions
-    from anyorder.sample import prepare
+    from anyorder.prepare import prepare
 
     if isinstance(task, ValueError):
         return task

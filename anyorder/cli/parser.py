@@ -42,58 +42,14 @@ _SCORE = (
 def _infill(parser: argparse.ArgumentParser) -> None:
     _add_text(parser)
     _add_spans(parser)
-    options = parser.add_argument_group("options of infill")
-    options.add_argument(
-        "--length", type=parse_length, default="same", metavar="N", help="tokens a blank: same, 5, 5,3 or a range 2:9"
-    )
-    options.add_argument("--method", default="one-pass", help="one-pass (default), assd, sequential or parallel")
-    options.add_argument(
-        "--draft-length", type=int, metavar="K", help="drafts a round; chosen from measured costs by default"
-    )
-    options.add_argument("--temperature", type=float, default=1.0, help="1 by default, 0 is greedy")
-    options.add_argument("--top-k", type=int, metavar="K", help="draw only from the K most likely tokens")
-    options.add_argument(
-        "--top-p", type=float, metavar="P", help="draw only from the smallest set of tokens that reaches P"
-    )
-    options.add_argument("--n", type=int, default=1, help="number of samples, best first")
-    options.add_argument("--seed", type=int, help="makes the result repeatable; drawn and reported by default")
-    options.add_argument("--order", type=parse_order, help="ascending, random, spread, or a permutation 2,0,1")
-    options.add_argument("--drafter", default="self", help="self (default) or ngram")
-    options.add_argument(
-        "--forbidden",
-        type=parse_forbidden,
-        action="append",
-        metavar="STRING",
-        help=r"what no fill may contain; \n, \t and \\ are understood",
-    )
-    marker = options.add_mutually_exclusive_group()
-    marker.add_argument("--marker", default="<mask>", help="what marks a blank, <mask> by default")
-    marker.add_argument(
-        "--no-marker", dest="marker", action="store_const", const=None, help="no markers: they are text"
-    )
-    options.add_argument("--steps", type=int, default=1, metavar="S", help="groups of the parallel method")
-    options.add_argument("--context", default="full", help="full (default), or crop to keep a window around each blank")
+    _add_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="one JSON object a sample and line")
     output.add_argument(
         "--trace", action="store_true", help="show on standard error what was drafted, kept and corrected"
     )
     output.add_argument("--progress", action="store_true", help="show a progress bar on standard error")
-    jsonl = parser.add_argument_group("many texts")
-    jsonl.add_argument(
-        "--jsonl", metavar="IN", help='one JSON string or object {"text": ..., options} a line; - reads standard input'
-    )
-    jsonl.add_argument(
-        "--out",
-        metavar="OUT",
-        help="where the results go, one object a sample and line, in input order; - is standard output",
-    )
-    jsonl.add_argument(
-        "--resume", action="store_true", help="continue an OUT that an interrupted run with the same options left"
-    )
-    jsonl.add_argument(
-        "--batch-size", type=int, default=16, metavar="B", help="texts decoded together; no effect on results"
-    )
+    _add_many(parser)
     _add_model(parser, commands.infill)
 
 
@@ -138,6 +94,58 @@ def _add_spans(parser: argparse.ArgumentParser) -> None:
         type=parse_tokens,
         metavar="I,J",
         help="token indices instead of --span; runs such as 3-7 are allowed",
+    )
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    options = parser.add_argument_group("options of infill")
+    options.add_argument(
+        "--length", type=parse_length, default="same", metavar="N", help="tokens a blank: same, 5, 5,3 or a range 2:9"
+    )
+    options.add_argument("--method", default="one-pass", help="one-pass (default), assd, sequential or parallel")
+    options.add_argument(
+        "--draft-length", type=int, metavar="K", help="drafts a round; chosen from measured costs by default"
+    )
+    options.add_argument("--temperature", type=float, default=1.0, help="1 by default, 0 is greedy")
+    options.add_argument("--top-k", type=int, metavar="K", help="draw only from the K most likely tokens")
+    options.add_argument(
+        "--top-p", type=float, metavar="P", help="draw only from the smallest set of tokens that reaches P"
+    )
+    options.add_argument("--n", type=int, default=1, help="number of samples, best first")
+    options.add_argument("--seed", type=int, help="makes the result repeatable; drawn and reported by default")
+    options.add_argument("--order", type=parse_order, help="ascending, random, spread, or a permutation 2,0,1")
+    options.add_argument("--drafter", default="self", help="self (default) or ngram")
+    options.add_argument(
+        "--forbidden",
+        type=parse_forbidden,
+        action="append",
+        metavar="STRING",
+        help=r"what no fill may contain; \n, \t and \\ are understood",
+    )
+    marker = options.add_mutually_exclusive_group()
+    marker.add_argument("--marker", default="<mask>", help="what marks a blank, <mask> by default")
+    marker.add_argument(
+        "--no-marker", dest="marker", action="store_const", const=None, help="no markers: they are text"
+    )
+    options.add_argument("--steps", type=int, default=1, metavar="S", help="groups of the parallel method")
+    options.add_argument("--context", default="full", help="full (default), or crop to keep a window around each blank")
+
+
+def _add_many(parser: argparse.ArgumentParser) -> None:
+    jsonl = parser.add_argument_group("many texts")
+    jsonl.add_argument(
+        "--jsonl", metavar="IN", help='one JSON string or object {"text": ..., options} a line; - reads standard input'
+    )
+    jsonl.add_argument(
+        "--out",
+        metavar="OUT",
+        help="where the results go, one object a sample and line, in input order; - is standard output",
+    )
+    jsonl.add_argument(
+        "--resume", action="store_true", help="continue an OUT that an interrupted run with the same options left"
+    )
+    jsonl.add_argument(
+        "--batch-size", type=int, default=16, metavar="B", help="texts decoded together; no effect on results"
     )
 
 

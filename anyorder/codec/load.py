@@ -7,7 +7,8 @@ from typing import cast, get_args
 
 from anyorder.codec.base import Codec
 from anyorder.codec.sentencepiece import SentencePieceCodec
-from anyorder.codec.xlnet import XLNetCodec, XLNetName
+from anyorder.codec.xlnet import XLNetCodec
+from anyorder.codec.xlnet_escapes import XLNetName
 
 
 def load_codec(name: str, model_file: Path) -> Codec:

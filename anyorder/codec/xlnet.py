@@ -6,42 +6,24 @@ owns the white space before it, a blank begins right after the token before it; 
 was, when the fill starts with a word. Two blanks in one token: the first replaces it. An empty blank inside a word
 replaces nothing: the word is cut there, by XLNet's user-defined symbol ``<eop>``, which is encoded and then dropped.
 
-The vocabulary is lossy. Three names say what becomes of what it cannot carry:
-
-- ``"xlnet"``: it vanishes from the model's view (never from the text), and a warning names it;
-- ``"xlnet-escaped"``: a reversible escape, for models trained with it: newline ``<eop>``, tab ``<sep>``, a space that
-  is not a single one between two words ``<cls>``, other characters ``<s>`` their hexadecimal code point ``</s>``;
-- ``"legacy-asarm-code"``: the published code checkpoint's mapping: newline ``<cls>``, tab ``<sep>``, two spaces
-  ``<unk>`` from the left. (It has a rule for three spaces, which never fires because the one for two runs first.) An
-  odd space before a word is the word's own, so the ids do not tell it from none.
+The vocabulary is lossy; ``anyorder.codec.xlnet_escapes`` says what becomes of what it cannot carry, under three names.
 
 The text of a word-start piece is a space and the word, or the word alone at the start of a text and after an escape.
-Source: Yang et al., "XLNet", 2019, with its published SentencePiece flags; Guo & Ermon 2025, published code.
+Source: Yang et al., "XLNet", 2019, with its published SentencePiece flags.
 """
 
 from __future__ import annotations
 
-import re
 import warnings
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 from anyorder.codec.base import Blank, Layout, Token, check_encodable, check_ids, check_spans
 from anyorder.codec.pieces import BAR, byte_table, is_special, load_processor, read_model
+from anyorder.codec.xlnet_escapes import Escapes, XLNetName
 from anyorder.codec.xlnet_words import CUT_PIECE, WordEncoder
-
-XLNetName = Literal["xlnet", "xlnet-escaped", "legacy-asarm-code"]
-"""What becomes of the characters that XLNet's vocabulary cannot carry."""
-
-_ESCAPES: Mapping[str, Mapping[str, str]] = {
-    "xlnet": {},
-    "xlnet-escaped": {"\n": "<eop>", "\t": "<sep>", " ": "<cls>"},
-    "legacy-asarm-code": {"\n": "<cls>", "\t": "<sep>", "  ": "<unk>"},
-}
-_OPEN, _CLOSE = "<s>", "</s>"
-_HEX_DIGITS = "0123456789abcdef"
 
 
 class XLNetCodec:
@@ -63,21 +45,13 @@ class XLNetCodec:
         self.separator_id = self._symbol("<eod>")
         self._reversible = name == "xlnet-escaped"
         self._words = WordEncoder(self._processor, self._symbol(CUT_PIECE), as_is=self._reversible)
-        self._escape_ids = {text: self._symbol(piece) for text, piece in _ESCAPES[name].items()}
-        self._escaped = set(self._escape_ids.values())
-        used = set(self._escaped)
-        self._open_id = self._close_id = -1
-        if self._reversible:
-            self._open_id, self._close_id = self._symbol(_OPEN), self._symbol(_CLOSE)
-            self._digit_ids = {digit: self._symbol(digit) for digit in _HEX_DIGITS}
-            used |= {self._open_id, self._close_id}
-        self._plain = self._plain_pattern()
+        self._escapes = Escapes(name, self._symbol, self._words.carried if self._reversible else None)
         specials = {i for i in range(self.vocab_size) if is_special(self._processor, i)} | {self._symbol(CUT_PIECE)}
-        self.forbidden_ids = tuple(sorted(specials - used))
+        self.forbidden_ids = tuple(sorted(specials - self._escapes.ids))
         self._bytes = byte_table(self._processor)
         for token_id in specials:
             self._bytes[token_id] = b""
-        for text, token_id in self._escape_ids.items():
+        for text, token_id in self._escapes.texts.items():
             self._bytes[token_id] = text.encode()
         self._warned: set[str] = set()
 
@@ -161,57 +135,23 @@ class XLNetCodec:
     def _tokens(self, text: str, cuts: Sequence[int]) -> list[Token]:
         """Joint encoding with character ranges; ``cuts`` are positions that no token may cross inside a word."""
         tokens: list[Token] = []
-        for start, end, is_plain in self._parts(text):
+        for start, end, is_plain in self._escapes.parts(text):
             if is_plain:
                 inside = [cut - start for cut in cuts if start < cut < end]
                 for token_id, begin, stop in self._words.encode(text[start:end], inside):
                     tokens.append(Token(token_id, text[start + begin : start + stop], start + begin, start + stop))
             else:
                 escaped = text[start:end]
-                tokens += [Token(token_id, escaped, start, end) for token_id in self._spell(escaped)]
+                tokens += [Token(token_id, escaped, start, end) for token_id in self._escapes.spell(escaped)]
         return tokens
-
-    def _parts(self, text: str) -> Iterator[tuple[int, int, bool]]:
-        """Cut a text into runs that XLNet's vocabulary encodes (True) and escapes (False)."""
-        if self._plain is None:
-            yield 0, len(text), True
-            return
-        for match in self._plain.finditer(text):
-            yield match.start(), match.end(), match.lastgroup == "plain"
-
-    def _plain_pattern(self) -> re.Pattern[str] | None:
-        if self._reversible:
-            word = f"[{re.escape(''.join(sorted(self._words.carried)))}]+"
-            return re.compile(f"(?P<plain>{word}(?: {word})*)|(?P<escape>.)", re.DOTALL)
-        if self._escape_ids:
-            escape = "|".join(map(re.escape, self._escape_ids))
-            return re.compile(f"(?P<escape>{escape})|(?P<plain>(?:(?!{escape}).)+)", re.DOTALL)
-        return None
-
-    def _spell(self, escaped: str) -> list[int]:
-        if escaped in self._escape_ids:
-            return [self._escape_ids[escaped]]
-        return [self._open_id, *(self._digit_ids[digit] for digit in f"{ord(escaped):x}"), self._close_id]
 
     def _render(self, ids: Sequence[int], *, joined: bool) -> str:
         """The text of ids; ``joined`` says that a word at the front needs no space before it."""
         parts: list[str] = []
-        code: str | None = None
-        for token_id in map(int, ids):
-            piece = self.token_bytes(token_id).decode()
-            if token_id == self._open_id:
-                code, joined = "", True
-            elif token_id == self._close_id:
-                parts.append(_character(code or ""))
-                code, joined = None, True
-            elif code is not None:
-                code += piece
-            elif token_id in self._escaped:
-                parts.append(piece)
-                joined = True
-            elif piece:
-                parts.append(piece[1:] if joined and piece.startswith(" ") else piece)
-                joined = False
+        pieces = ((token_id, self.token_bytes(token_id).decode()) for token_id in map(int, ids))
+        for piece, is_plain in self._escapes.read(pieces):
+            parts.append(piece[1:] if is_plain and joined and piece.startswith(" ") else piece)
+            joined = not is_plain
         return "".join(parts)
 
     def _own_space(self, text: str, blank: Blank) -> str:
@@ -220,7 +160,7 @@ class XLNetCodec:
         if not blank.ids:
             return replaced
         if self._reversible:  # only the single space between two words yields no token
-            return " " if replaced.startswith(" ") and blank.ids[0] not in self._escaped else ""
+            return " " if replaced.startswith(" ") and blank.ids[0] not in self._escapes.ids else ""
         return replaced[: self._tokens(replaced, ())[0].start]
 
     def _needs_space(self, text: str, position: int) -> bool:
@@ -235,7 +175,7 @@ class XLNetCodec:
         """Name, once for each codec, the characters of a text that the vocabulary changes or loses."""
         if self._reversible:
             return
-        lost = self._words.lost(text, escapes=tuple(self._escape_ids)) - self._warned
+        lost = self._words.lost(text, escapes=tuple(self._escapes.texts)) - self._warned
         if lost:
             self._warned |= lost
             names = ", ".join(sorted(map(repr, lost)))
@@ -250,12 +190,3 @@ class XLNetCodec:
         if self._processor.id_to_piece(token_id) != piece:
             raise ValueError(f"this SentencePiece model is not a vocabulary of XLNet's kind: it has no piece {piece!r}")
         return token_id
-
-
-def _character(code: str) -> str:
-    """The character of a hexadecimal code point; U+FFFD for what only sampling can produce."""
-    if code and all(digit in _HEX_DIGITS for digit in code):
-        value = int(code, 16)
-        if value <= 0x10FFFF and not 0xD800 <= value <= 0xDFFF:
-            return chr(value)
-    return "\ufffd"

@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from anyorder.arrays import Ints
 from anyorder.decoding.sequential import decode_step
-from anyorder.decoding.session import Ints, Session
+from anyorder.decoding.session import Session
 from anyorder.drafting import Drafts
 from anyorder.verify import verify
 from anyorder.visibility import draft_rows, verify_rows
@@ -37,7 +38,7 @@ def _draft_and_test(session: Session, num_drafts: Ints) -> None:
     steps = torch.from_numpy(session.steps(num_drafts))
     logits, query = session.forward(step, draft_rows(steps, torch.from_numpy(step)))
     allowed = session.allowed(logits, query)
-    session.inspect(allowed[:, 0], num_exact > 0)
+    session.readback.note(allowed[:, 0], num_exact > 0)
     q = session.probs(allowed)
     tokens = session.uniforms.categorical(q, steps < session.order.num_steps)
     session.place(tokens, num_drafts)
@@ -50,7 +51,7 @@ def _draft_and_test(session: Session, num_drafts: Ints) -> None:
     drafts = Drafts(tokens, q, torch.from_numpy(num_exact))
     verdict = verify(drafts, p, counts, has_bonus, uniforms=session.uniforms)
     allowed = torch.cat([allowed[:, :1], tested_allowed], 1)
-    num_kept = session.read(verdict.num_kept, allowed, num_drafts)
+    num_kept = session.readback.num_kept(verdict.num_kept, allowed, num_drafts)
     session.commit(
         verdict.applied_to(tokens),
         allowed,

@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from anyorder.arrays import Bools, Ints
 from anyorder.decoding.generation import Counters, Generation, Method, Progress, Round
-
-Ints = NDArray[np.int64]
 
 
 class Ledger:
@@ -40,7 +37,7 @@ class Ledger:
         """Rounds entered so far."""
         return len(self._history)
 
-    def count_pass(self, rows: Ints, computed: Ints, *, takes_part: NDArray[np.bool_]) -> None:
+    def count_pass(self, rows: Ints, computed: Ints, *, takes_part: Bools) -> None:
         """Enter a network pass: (A,) content and query rows computed for these (A,) sequences, and who took part."""
         self._nfe[rows] += takes_part
         self._rows[rows] += computed

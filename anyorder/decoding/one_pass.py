@@ -13,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from anyorder.arrays import Ints
 from anyorder.decoding.outcomes import OutcomeRows, next_lengths
 from anyorder.decoding.sequential import decode_step
-from anyorder.decoding.session import Ints, Session
+from anyorder.decoding.session import Session
 from anyorder.drafting import Drafts, NGramDrafter, check_drafts
 from anyorder.verify import verify
 
@@ -51,7 +52,7 @@ def _test_and_draft(session: Session, num_drafts: Ints, drafts: Drafts, ahead: I
         torch.from_numpy(has_bonus),
         uniforms=session.uniforms,
     )
-    num_kept = session.read(verdict.num_kept, allowed, num_drafts + has_bonus)
+    num_kept = session.readback.num_kept(verdict.num_kept, allowed, num_drafts + has_bonus)
     session.commit(
         verdict.applied_to(drafts.tokens),
         allowed,

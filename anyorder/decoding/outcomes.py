@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyorder.decoding.session import Ints, Session
+from anyorder.arrays import Ints
+from anyorder.decoding.session import Session
 from anyorder.visibility import Rows, concat, draft_rows, verify_rows
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyorder.decoding.session import Ints, Session
+from anyorder.arrays import Ints
+from anyorder.decoding.session import Session
 from anyorder.drafting import Drafts
 from anyorder.visibility import Rows, draft_rows
 
@@ -54,7 +55,7 @@ def _draw(session: Session, logits: Tensor, query: Rows, count: Ints) -> tuple[T
         allowed.append(session.allowed(logits[:, part], rows))
         where = np.arange(start, min(start + size, width)) < count[:, None]
         for column in range(where.shape[1]):
-            session.inspect(allowed[-1][:, column], where[:, column])
+            session.readback.note(allowed[-1][:, column], where[:, column])
         tokens.append(session.uniforms.categorical(session.probs(allowed[-1]), torch.from_numpy(where)))
         session.place(torch.cat(tokens, 1), np.minimum(count, start + where.shape[1]))
     return torch.cat(tokens, 1), torch.cat(allowed, 1)

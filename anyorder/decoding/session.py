@@ -1,7 +1,7 @@
 """The sequences of a decoding call that are still alive: their tokens, cache and randomness, and how far each has come.
 
 A loop plans on the host, from integers it already has, which rows to ask for; the device computes; one small transfer a
-round (``read``) brings back how many drafts were kept. Copies the other way are queued and never waited for. Two
+round (``readback``) brings back how many drafts were kept. Copies the other way are queued and never waited for. Two
 invariants hold between rounds: a sequence's steps below ``num_decoded`` hold its tokens, and those below
 ``num_encoded`` are in the cache. What lies beyond in either is stale and out of reach of every ``num_visible``.
 Finished sequences are dropped once they are half of the batch.
@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from anyorder.arrays import Bools, Ints
 from anyorder.decoding.generation import Generation, Progress, Round
 from anyorder.decoding.ledger import Ledger
 from anyorder.decoding.options import DecodeOptions
+from anyorder.decoding.readback import Readback
 from anyorder.draft_length import History
 from anyorder.drafting import Drafter, Drafts, NGramDrafter
 from anyorder.forbidden import Forbidden
@@ -28,9 +30,6 @@ from anyorder.order import Order
 from anyorder.sampling import at_least_float32, log_density
 from anyorder.uniforms import Uniforms
 from anyorder.visibility import Rows, content_rows
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class Session:
@@ -45,6 +44,7 @@ class Session:
         num_encoded: (A,) steps in the cache.
         end: (A,) number of real steps.
         levels: how each of the A sequences drafts, as far as it matters to the policy.
+        readback: what the next transfer brings to the host.
     """
 
     def __init__(
@@ -76,8 +76,7 @@ class Session:
         self._columns = np.arange(host.num_steps + 1)
         self._log_probs = torch.zeros(self.tokens.shape, device=device)
         self._rounds = torch.zeros_like(self.tokens)
-        self._tops: list[Tensor] = []
-        self._matters: list[Bools] = []
+        self.readback = Readback()
         self.cache: Cache | None = None
         self._until = self.num_encoded
         self.compact()
@@ -152,31 +151,6 @@ class Session:
         """(A, K, V) what tokens are drawn from."""
         return self.options.sampling.probs(allowed)
 
-    def inspect(self, allowed: Tensor, matters: Bools) -> None:
-        """Note rows (A, V) that allow no token, where it ``matters`` (A,); ``read`` and ``compact`` report them."""
-        self._tops.append(allowed.amax(-1))
-        self._matters.append(matters)
-
-    def read(self, num_kept: Tensor, allowed: Tensor, num_rows: Ints) -> Ints:
-        """Bring to the host how many drafts were kept, the one transfer of a round, and look for faults.
-
-        Args:
-            num_kept: (A,) on the device.
-            allowed: (A, K, V) of the rows that tested; the one after the kept drafts has decided a token,
-            num_rows: (A,) if it is among so many.
-
-        Raises:
-            ValueError: if some sequence had no token to draw, or the model returned NaN.
-        """
-        after = num_kept.clamp(max=allowed.shape[1] - 1)[:, None]
-        self._tops += [allowed.amax(-1).gather(1, after)[:, 0], num_kept]
-        *tops, kept = torch.cat(self._tops).cpu().numpy().reshape(-1, len(num_kept))
-        kept = kept.astype(np.int64)
-        self._matters.append(kept < num_rows)
-        _report(np.stack(tops), np.stack(self._matters))
-        self._tops, self._matters = [], []
-        return kept
-
     def commit(
         self, tokens: Tensor, allowed: Tensor, *, drafts: Drafts, num_drafts: Ints, num_kept: Ints, has_final: Bools
     ) -> None:
@@ -224,9 +198,7 @@ class Session:
         alive = np.flatnonzero(self.num_decoded < self.end)
         if 2 * len(alive) > len(self.rows):
             return None
-        if self._tops:
-            _report(torch.stack(self._tops).cpu().numpy(), np.stack(self._matters))
-            self._tops, self._matters = [], []
+        self.readback.report()
         self.ledger.store(self.rows, self.tokens[:, :-1], self._log_probs[:, :-1], self._rounds[:, :-1])
         there = self.to_device(alive)
         self.tokens, self._log_probs = self.tokens[there], self._log_probs[there]
@@ -243,15 +215,3 @@ class Session:
     def finish(self) -> Generation:
         """The finished batch."""
         return self.ledger.close(self.options.effective_method)
-
-
-def _report(tops: NDArray[np.floating], matters: Bools) -> None:
-    """Raise an error if a largest logit that matters is not a number."""
-    wrong = matters & ~np.isfinite(tops)
-    if not wrong.any():
-        return
-    if (tops[wrong] == -np.inf).all():
-        raise ValueError(
-            "every token is forbidden at some step: forbidden ids and strings must leave at least one token everywhere"
-        )
-    raise ValueError("the model returned logits that are not numbers (NaN or infinity): are its weights intact?")

@@ -13,13 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from anyorder.model.config import XLNetConfig
-from anyorder.model.linear import Packing
-from anyorder.model.xlnet import Layer, XLNet
-
-EMBEDDING = "transformer.word_embedding.weight"
-MASK_EMBEDDING = "transformer.mask_emb"
-HEAD = "lm_loss.weight"
-HEAD_BIAS = "lm_loss.bias"
+from anyorder.model.linear import Linear, Packing
+from anyorder.model.xlnet import XLNet
 
 
 class Source(NamedTuple):
@@ -27,54 +22,73 @@ class Source(NamedTuple):
 
     Attributes:
         names: the Hugging Face tensors it is made of.
-        shapes: what shape each of them must have.
-        build: makes ours from them.
+        theirs: the shape each of them must have.
+        ours: the shape of the parameter, which has their values in their order;
+        is_merged: unless it is the (n * H * D, E) matrix of n tensors (E, H, D), one under the other.
     """
 
     names: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    build: Callable[..., Tensor]
+    theirs: tuple[int, ...]
+    ours: tuple[int, ...]
+    is_merged: bool = False
+
+    def build(self, *tensors: Tensor) -> Tensor:
+        """Ours, made from theirs."""
+        if self.is_merged:
+            return torch.cat([cube.flatten(1).t() for cube in tensors])
+        return tensors[0].reshape(self.ours)
+
+    def undo(self, value: Tensor) -> list[Tensor]:
+        """Theirs, made from ours."""
+        parts = [matrix.t() for matrix in value.chunk(len(self.names))] if self.is_merged else [value]
+        return [part.reshape(self.theirs) for part in parts]
 
 
 def outer_sources(config: XLNetConfig) -> dict[str, Source]:
     """The parameters outside the layers, by our name."""
-    vocabulary, width = config.vocab_size, config.d_model
+    matrix, vector = (config.vocab_size, config.d_model), (config.vocab_size,)
     sources = {
-        "embedding": Source((EMBEDDING,), ((vocabulary, width),), _same),
-        "mask_embedding": Source((MASK_EMBEDDING,), ((1, 1, width),), torch.flatten),
-        "head.bias": Source((HEAD_BIAS,), ((vocabulary,),), _same),
+        "embedding": Source(("transformer.word_embedding.weight",), matrix, matrix),
+        "mask_embedding": Source(("transformer.mask_emb",), (1, 1, config.d_model), (config.d_model,)),
+        "head.bias": Source(("lm_loss.bias",), vector, vector),
     }
     if not config.tie_word_embeddings:
-        sources["head.weight"] = Source((HEAD,), ((vocabulary, width),), _same)
+        sources["head.weight"] = Source(("lm_loss.weight",), matrix, matrix)
     return sources
 
 
 def layer_sources(config: XLNetConfig, depth: int) -> dict[str, Source]:
     """The parameters of one layer, by our name inside the layer."""
-    width, inner = config.d_model, config.d_inner
-    cube, bias = (width, config.n_head, config.d_head), (config.n_head, config.d_head)
+    width, inner, heads = config.d_model, config.d_inner, (config.n_head, config.d_head)
+    cube, flat = (width, *heads), config.n_head * config.d_head
     prefix = f"transformer.layer.{depth}."
 
-    def source(build: Callable[..., Tensor], shape: tuple[int, ...], *names: str) -> Source:
-        return Source(tuple(prefix + name for name in names), (shape,) * len(names), build)
+    def same(name: str, *shape: int) -> Source:
+        return Source((prefix + name,), shape, shape)
+
+    def reshaped(name: str, theirs: tuple[int, ...], *ours: int) -> Source:
+        return Source((prefix + name,), theirs, ours)
+
+    def merged(*names: str) -> Source:
+        return Source(tuple(prefix + name for name in names), cube, (len(names) * flat, width), is_merged=True)
 
     return {
-        "attention.query.weight": source(_merge, cube, "rel_attn.q"),
-        "attention.query.bias": source(torch.flatten, bias, "rel_attn.r_w_bias"),
-        "attention.key_value.weight": source(_merge, cube, "rel_attn.k", "rel_attn.v"),
-        "attention.output.weight": source(lambda o: o.flatten(1), cube, "rel_attn.o"),
-        "attention.relative": source(_merge, cube, "rel_attn.r"),
-        "attention.position_bias": source(torch.flatten, bias, "rel_attn.r_r_bias"),
-        "attention.segment_bias": source(_same, bias, "rel_attn.r_s_bias"),
-        "attention.segment_embedding": source(_same, (2, *bias), "rel_attn.seg_embed"),
-        "attention_norm.weight": source(_same, (width,), "rel_attn.layer_norm.weight"),
-        "attention_norm.bias": source(_same, (width,), "rel_attn.layer_norm.bias"),
-        "expand.weight": source(_same, (inner, width), "ff.layer_1.weight"),
-        "expand.bias": source(_same, (inner,), "ff.layer_1.bias"),
-        "contract.weight": source(_same, (width, inner), "ff.layer_2.weight"),
-        "contract.bias": source(_same, (width,), "ff.layer_2.bias"),
-        "feed_forward_norm.weight": source(_same, (width,), "ff.layer_norm.weight"),
-        "feed_forward_norm.bias": source(_same, (width,), "ff.layer_norm.bias"),
+        "attention.query.weight": merged("rel_attn.q"),
+        "attention.query.bias": reshaped("rel_attn.r_w_bias", heads, flat),
+        "attention.key_value.weight": merged("rel_attn.k", "rel_attn.v"),
+        "attention.output.weight": reshaped("rel_attn.o", cube, width, flat),
+        "attention.relative": merged("rel_attn.r"),
+        "attention.position_bias": reshaped("rel_attn.r_r_bias", heads, flat),
+        "attention.segment_bias": same("rel_attn.r_s_bias", *heads),
+        "attention.segment_embedding": same("rel_attn.seg_embed", 2, *heads),
+        "attention_norm.weight": same("rel_attn.layer_norm.weight", width),
+        "attention_norm.bias": same("rel_attn.layer_norm.bias", width),
+        "expand.weight": same("ff.layer_1.weight", inner, width),
+        "expand.bias": same("ff.layer_1.bias", inner),
+        "contract.weight": same("ff.layer_2.weight", width, inner),
+        "contract.bias": same("ff.layer_2.bias", width),
+        "feed_forward_norm.weight": same("ff.layer_norm.weight", width),
+        "feed_forward_norm.bias": same("ff.layer_norm.bias", width),
     }
 
 
@@ -92,9 +106,11 @@ def fill_module(module: nn.Module, sources: Mapping[str, Source], read: Callable
     """
     for name, source in sources.items():
         tensors = [read(hf_name) for hf_name in source.names]
-        for hf_name, tensor, shape in zip(source.names, tensors, source.shapes, strict=True):
-            if tuple(tensor.shape) != shape:
-                raise ValueError(f"tensor {hf_name} has shape {tuple(tensor.shape)}, config.json asks for {shape}")
+        for hf_name, tensor in zip(source.names, tensors, strict=True):
+            if tuple(tensor.shape) != source.theirs:
+                raise ValueError(
+                    f"tensor {hf_name} has shape {tuple(tensor.shape)}, config.json asks for {source.theirs}"
+                )
         value = source.build(*tensors).to(device=like.device, dtype=like.dtype).contiguous()
         owner_name, _, attribute = name.rpartition(".")
         owner = module.get_submodule(owner_name)
@@ -134,51 +150,18 @@ def export(network: XLNet) -> Iterator[tuple[str, Tensor]]:
     Raises:
         ValueError: for weights packed in half precision, which cannot be read back.
     """
-    config = network.config
-    yield EMBEDDING, network.embedding.detach()
-    yield MASK_EMBEDDING, network.mask_embedding.detach().view(1, 1, -1)
-    yield HEAD_BIAS, _bias(network.head.bias)
-    if not config.tie_word_embeddings:
-        yield HEAD, network.head.dense_weight()
-    for depth in range(config.n_layer):
-        yield from _export_layer(network.layer(depth), config, f"transformer.layer.{depth}.")
+    yield from _taken_apart(network, outer_sources(network.config))
+    for depth in range(network.config.n_layer):
+        yield from _taken_apart(network.layer(depth), layer_sources(network.config, depth))
 
 
-def _export_layer(layer: Layer, config: XLNetConfig, prefix: str) -> Iterator[tuple[str, Tensor]]:
-    attention = layer.attention
-    cube, bias = (config.d_model, config.n_head, config.d_head), (config.n_head, config.d_head)
-    key, value = attention.key_value.dense_weight().chunk(2)
-    for name, matrix in (
-        ("q", attention.query.dense_weight()),
-        ("k", key),
-        ("v", value),
-        ("r", attention.relative.detach()),
-    ):
-        yield f"{prefix}rel_attn.{name}", matrix.t().reshape(cube)
-    yield f"{prefix}rel_attn.o", attention.output.dense_weight().reshape(cube)
-    yield f"{prefix}rel_attn.r_w_bias", _bias(attention.query.bias).view(bias)
-    yield f"{prefix}rel_attn.r_r_bias", attention.position_bias.detach().view(bias)
-    yield f"{prefix}rel_attn.r_s_bias", attention.segment_bias
-    yield f"{prefix}rel_attn.seg_embed", attention.segment_embedding
-    for name, norm in (("rel_attn.layer_norm", layer.attention_norm), ("ff.layer_norm", layer.feed_forward_norm)):
-        yield f"{prefix}{name}.weight", norm.weight.detach()
-        yield f"{prefix}{name}.bias", norm.bias.detach()
-    for name, linear in (("ff.layer_1", layer.expand), ("ff.layer_2", layer.contract)):
-        yield f"{prefix}{name}.weight", linear.dense_weight()
-        yield f"{prefix}{name}.bias", _bias(linear.bias)
-
-
-def _bias(bias: Tensor | None) -> Tensor:
-    """A layer's bias, which the layers exported here all have."""
-    if bias is None:
-        raise ValueError("this linear layer has no bias to export")
-    return bias.detach()
-
-
-def _same(tensor: Tensor) -> Tensor:
-    return tensor
-
-
-def _merge(*cubes: Tensor) -> Tensor:
-    """(E, H, D) tensors -> one (n * H * D, E) matrix."""
-    return torch.cat([cube.flatten(1).t() for cube in cubes])
+def _taken_apart(module: nn.Module, sources: Mapping[str, Source]) -> Iterator[tuple[str, Tensor]]:
+    """What ``fill_module`` put into a module."""
+    for name, source in sources.items():
+        owner_name, _, attribute = name.rpartition(".")
+        owner = module.get_submodule(owner_name)
+        if isinstance(owner, Linear) and attribute == "weight":
+            value = owner.dense_weight()
+        else:
+            value = getattr(owner, attribute).detach()
+        yield from zip(source.names, source.undo(value), strict=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,17 +130,16 @@ def _load(wanted: Request) -> Model:
 
 
 def _settings(stated: AnyOrderConfig | None, codec: Codec, config: XLNetConfig) -> AnyOrderConfig:
-    """What the checkpoint states, completed by the codec; ids that stand for no piece get no mass either."""
+    """What the checkpoint states, under the codec that is used."""
     if codec.vocab_size > config.vocab_size:
         raise ValueError(f"the tokenizer has {codec.vocab_size} ids, but the model only {config.vocab_size}")
-    if stated and max(stated.forbidden_ids, default=-1) >= config.vocab_size:
+    if stated is None:
+        return AnyOrderConfig(codec=codec.name, mask_id=codec.mask_id)
+    if max(stated.forbidden_ids, default=-1) >= config.vocab_size:
         raise ValueError(
             f"config: forbidden_ids must be below vocab_size ({config.vocab_size}), got {max(stated.forbidden_ids)}"
         )
-    nameless = range(codec.vocab_size, config.vocab_size)
-    forbidden = tuple(sorted({*codec.forbidden_ids, *nameless, *(stated.forbidden_ids if stated else ())}))
-    given = {name: getattr(stated, name) for name in ("order", "max_length", "acceptance")} if stated else {}
-    return AnyOrderConfig(codec=codec.name, mask_id=codec.mask_id, forbidden_ids=forbidden, **given)
+    return replace(stated, codec=codec.name, mask_id=codec.mask_id)
 
 
 def find(name: str, revision: str | None) -> Path:

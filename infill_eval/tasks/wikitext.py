@@ -147,17 +147,17 @@ class WikiText:
         return self._items
 
     def score(self, filled: Sequence[Filled], *, track: Track[Any] = untracked) -> list[dict[str, float]]:
-        """Negative log-density a token of the completed text under the scorer, and the entropy of its tokens."""
+        """Negative log-density a token of the completed text under the scorer, and the entropy of its tokens.
+
+        A chunk none of whose completed texts has two tokens has no perplexity and counts as missing.
+        """
         values = []
         for item, samples in track(filled, len(filled), f"scoring with {self._scorer.name}"):
             scored = self._scorer.score([item.filled(sample.texts) for sample in samples])
-            nats = [total / max(1, len(ids) - 1) for total, ids in scored]
-            values.append(
-                {
-                    "log-perplexity": sum(nats) / len(nats),
-                    "entropy": sum(entropy(ids) for _, ids in scored) / len(scored),
-                }
-            )
+            # Without a second token there is no perplexity; 0 nats would make an empty text the best of all.
+            nats = [total / (len(ids) - 1) for total, ids in scored if len(ids) > 1]
+            known = {"log-perplexity": sum(nats) / len(nats)} if nats else {}
+            values.append(known | {"entropy": sum(entropy(ids) for _, ids in scored) / len(scored)})
         return values
 
 

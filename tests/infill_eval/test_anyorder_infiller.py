@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
+import anyorder
 from anyorder import Model
+from anyorder.model.linear import Packing
 from infill_eval.anyorder_infiller import AnyorderInfiller, Decoding
 from infill_eval.infiller import Budget, Request, ask, describe
 
@@ -62,6 +68,19 @@ def test_an_infiller_says_what_it_is(tiny: Model) -> None:
     assert facts["method"] == "parallel 2 steps T=0.5 spread order"
     assert facts["codec"] == tiny.codec.name
     assert AnyorderInfiller(tiny).round_trip("a▁b\n") == "a▁b\n"
+
+
+@pytest.mark.parametrize("weights", ["plain", "packed", "float16"])
+def test_weights_are_counted_and_hashed_however_they_are_held(tiny_checkpoint: Path, weights: Packing) -> None:
+    model = anyorder.load(tiny_checkpoint, weights=weights)
+    facts, again = describe(AnyorderInfiller(model)), describe(AnyorderInfiller(copy.deepcopy(model)))
+    saved = load_file(tiny_checkpoint / "model.safetensors")
+    assert facts["parameters"] == sum(tensor.numel() for tensor in saved.values())
+    assert facts == again
+    trained = copy.deepcopy(model)
+    with torch.no_grad():
+        trained.network.embedding[0, 0] += 1
+    assert describe(AnyorderInfiller(trained))["weights"] != facts["weights"]
 
 
 def test_tokens_cover_the_text(tiny: Model) -> None:

@@ -18,7 +18,9 @@ STORIES, PROBLEMS = HERE / "stories.csv", HERE / "problems.jsonl"
 def _own_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_model.py").write_text(
         "def copy(request):\n    return [request.budget.like[0]] * request.n\n\n\n"
-        "def broken(request):\n    return 'not a list'\n\n\ndef stop(request):\n    raise KeyboardInterrupt\n"
+        "def broken(request):\n    return 'not a list'\n\n\ndef stop(request):\n    raise KeyboardInterrupt\n\n\n"
+        "def costly(request):\n    from infill_eval.infiller import Sample\n"
+        "    return [Sample(texts=('x',), stats={'nfe': 1, 'tokens': 2})] * request.n\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -74,6 +76,27 @@ def test_a_full_disk_keeps_samples_and_exits_1(capsys: pytest.CaptureFixture[str
     Path("out/samples.jsonl").symlink_to("/dev/full")
     assert main(stories()) == 1
     assert "No space left on device" in capsys.readouterr().err
+
+
+def test_a_full_disk_while_pictures_are_drawn_is_a_clear_error(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out").mkdir()
+    Path("out/nfe.png").symlink_to("/dev/full")
+    assert main(stories(infiller="own_model:costly")) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert Path("out/metrics.json").exists()
+
+
+@pytest.mark.parametrize("wrong", [["--alpha", "3"], ["--margin", "0"]])
+def test_options_of_the_report_are_checked_before_anything_is_sampled(wrong: list[str]) -> None:
+    assert main(stories(*wrong)) == 2
+    assert not Path("out").exists()
+
+
+def test_the_number_of_workers_is_checked_before_anything_is_sampled(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["humaneval", "--data", str(PROBLEMS), "--infiller", "own_model:copy", "--out", "he", "--workers", "0"]
+    assert main([*command, "--allow-code-execution"]) == 2
+    assert "workers must be at least 1, got 0" in capsys.readouterr().err
+    assert not Path("he").exists()
 
 
 def test_an_interrupt_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:

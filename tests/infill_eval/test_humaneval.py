@@ -118,6 +118,19 @@ def test_a_solution_that_memorised_the_tests_of_another_problem_fails(single: li
     assert passes(single[:1], lambda problem: "    return True\n") == [False]
 
 
+def record(**changes: object) -> bytes:
+    names = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
+    whole: dict[str, object] = dict.fromkeys(names, "x") | {"task_id": "HumanEval/0"} | changes
+    return json.dumps(whole).encode() + b"\n"
+
+
+def test_a_file_that_is_missing_or_a_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="none cannot be read: No such file"):
+        problems(data=tmp_path / "none")
+    with pytest.raises(ValueError, match="cannot be read: Is a directory"):
+        problems(data=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -125,6 +138,10 @@ def test_a_solution_that_memorised_the_tests_of_another_problem_fails(single: li
         (b'{"task_id": "HumanEval/0"}\n', "record 1 lacks canonical_solution, entry_point, prompt, test"),
         (b"id,sentence\n1,x\n", "is not a HumanEval file"),
         (b"\x1f\x8bbroken", "is not a HumanEval file"),
+        (record(prompt=None, test=3), "record 1 has no text as prompt, test"),
+        (record() + record(), "record 2 repeats HumanEval/0"),
+        (record(canonical_solution=" "), "record 1 has an empty canonical_solution"),
+        (record(suffix="    return x"), "record 1 has a suffix: infilling problems are built here from HumanEval"),
     ],
 )
 def test_a_file_that_is_not_humaneval_is_refused_by_name(tmp_path: Path, content: bytes, message: str) -> None:

@@ -41,6 +41,9 @@ def test_a_batch_model_is_asked_once() -> None:
     ("answer", "message"),
     [
         ("text", "returned a single string"),
+        (None, "returned a NoneType"),
+        ((text for text in ["x"]), "returned a generator"),
+        ([None], "a sample is a text or a Sample; for one the model gave a NoneType"),
         ([], "returned 0 samples"),
         (["x", "y"], "returned 2 samples"),
         ([Sample(texts=("x", "y"))], "has 1 blanks, and the model filled 2"),

@@ -83,6 +83,10 @@ def test_pass_at_k_counts_samples_and_a_program_is_judged_once(sandbox: Sandbox)
     (values,) = task.score([Filled(item, [right, wrong, wrong, right])], track=counting)  # type: ignore[arg-type]
     assert judged == [2]
     assert values == {"pass@1": 0.5, "pass@2": pytest.approx(1 - 1 / 6), "exact": 0.5}
+    other = Sample(texts=("    pass\n",))
+    (values,) = task.score([Filled(item, [right, other])], track=counting)  # type: ignore[arg-type]
+    assert judged == [2, 1], "the next method's samples are judged only where they are new"
+    assert values["pass@1"] == 0.5
 
 
 def test_multi_line_problems_are_tasks_too(sandbox: Sandbox) -> None:

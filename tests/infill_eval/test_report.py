@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from infill_eval.estimates import Estimate
 from infill_eval.plots import acceptance_by_rank, draw
 from infill_eval.report import ReportOptions, Run, tables
 from infill_eval.runner import summarise
@@ -16,7 +18,9 @@ from infill_eval.store import StoreError
 from infill_eval.tables import Table
 
 
-def written(path: Path, method: str, *, shift: float = 0.0, protocol: str = "corrected", nfe: int = 4) -> Run:
+def written(
+    path: Path, method: str, *, shift: float = 0.0, protocol: str = "corrected", nfe: int = 4, data: str = "d"
+) -> Run:
     """A finished run of 60 items whose log-perplexity is ``shift`` above the first one's."""
     path.mkdir(parents=True)
     generator = random.Random(0)
@@ -31,6 +35,7 @@ def written(path: Path, method: str, *, shift: float = 0.0, protocol: str = "cor
         "length": "oracle",
         "samples": 1,
         "seed": 0,
+        "items": data,
     }
     stored = {
         "settings": settings,
@@ -116,7 +121,7 @@ def test_an_unfinished_run_is_named(tmp_path: Path) -> None:
         Run.load(tmp_path)
 
 
-@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"level": 1.0}, {"margin": 0.0}])
+@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"alpha": 1e-9}, {"level": 1.0}, {"margin": 0.0}])
 def test_report_options_are_checked(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must"):
         ReportOptions(**wrong)
@@ -133,7 +138,27 @@ def test_kept_drafts_are_counted_by_their_place(tmp_path: Path) -> None:
 def test_pictures_are_written_for_what_there_is(tmp_path: Path) -> None:
     runs = [written(tmp_path / "a", "sequential"), written(tmp_path / "b", "one-pass")]
     drawn = draw(runs, tmp_path)
-    assert [path.name for path in drawn] == ["density.png", "perplexity.png", "accepted_by_rank.png"]
+    assert [path.name for path in drawn] == ["nfe.png", "density.png", "perplexity.png", "accepted_by_rank.png"]
     for path in drawn:
         assert path.read_bytes().startswith(b"\x89PNG")
         assert path.stat().st_size > 5000
+
+
+def test_runs_on_other_data_are_not_paired(tmp_path: Path) -> None:
+    runs = [written(tmp_path / "a", "sequential"), written(tmp_path / "b", "one-pass", data="other")]
+    assert [len(table.rows) for table in tables(runs)] == [2, 2]
+    assert not any("against" in table.title for table in tables(runs))
+
+
+def test_every_codec_has_its_own_baseline_and_equal_ones_are_shown_once(tmp_path: Path) -> None:
+    runs = [written(tmp_path / name, name) for name in ("a", "b", "c")]
+    codec = {"log-perplexity": Estimate(mean=2.0, se=0.1, n=60)}
+    runs[1] = replace(runs[1], baselines=runs[1].baselines | {"oracle after codec": codec})
+    table = tables(runs)[0]
+    assert column(table, "model") == ["m|1", "m|1", "m|1", "oracle", "oracle after codec (m|1)"]
+
+
+def test_a_run_without_any_perplexity_has_a_dash(tmp_path: Path) -> None:
+    empty = {"oracle": {}, "empty": {"log-perplexity": Estimate(mean=2.0, se=0.1, n=60)}}
+    (table,) = tables([replace(written(tmp_path / "a", "sequential"), baselines=empty)])
+    assert column(table, "perplexity")[1] == "–"

@@ -112,10 +112,31 @@ def test_resuming_another_run_is_refused(tmp_path: Path, change: dict[str, int],
     assert (tmp_path / "samples.jsonl").read_bytes() == before
 
 
-def test_a_cut_off_file_needs_the_word_resume(tmp_path: Path) -> None:
-    (tmp_path / "samples.jsonl").write_text('{"id": "item-0", "sam')
-    with pytest.raises(StoreError, match="cut off in its last line; pass --resume"):
-        run(Letters(), draw, tmp_path)
+@pytest.mark.parametrize("resume", [False, True])
+def test_samples_that_no_run_json_explains_are_not_taken_for_ours(tmp_path: Path, resume: bool) -> None:
+    run(Letters(), draw, tmp_path, options=RunOptions(seed=1, limit=3))
+    (tmp_path / "run.json").unlink()
+    before = (tmp_path / "samples.jsonl").read_bytes()
+    with pytest.raises(StoreError, match=r"holds samples, and no run\.json says of what"):
+        run(Letters(), draw, tmp_path, options=RunOptions(seed=2, resume=resume))
+    assert (tmp_path / "samples.jsonl").read_bytes() == before
+
+
+def test_a_line_with_another_number_of_samples_is_refused(tmp_path: Path) -> None:
+    run(Letters(), draw, tmp_path, options=RunOptions(limit=1))
+    (tmp_path / "samples.jsonl").write_text('{"id": "item-0", "samples": []}\n')
+    with pytest.raises(StoreError, match="holds 0 samples of item-0, not 1"):
+        run(Letters(), draw, tmp_path, options=RunOptions(resume=True))
+
+
+def test_a_run_is_not_taken_up_on_other_data(tmp_path: Path) -> None:
+    class Upper(Letters):
+        def items(self) -> list[Item]:
+            return [Item(id=one.id, segments=("<", "]"), reference=one.reference) for one in super().items()]
+
+    run(Letters(), draw, tmp_path, options=RunOptions(limit=3))
+    with pytest.raises(StoreError, match="belongs to a run with another items"):
+        run(Upper(), draw, tmp_path, options=RunOptions(resume=True))
 
 
 def test_a_longer_limit_takes_up_a_shorter_run(tmp_path: Path) -> None:

@@ -42,9 +42,15 @@ def target() -> Iterator[Target]:
     (victim / "kept").write_text("kept")
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
-        yield Target(victim, "s3cret-of-the-parent", server.getsockname()[1])
-        with pytest.raises(BlockingIOError):  # nobody connected
-            server.accept()
+        port = server.getsockname()[1]
+        with socket.socket(socket.AF_UNIX) as local:  # an address that only a network namespace or a filter guards
+            local.bind(f"\0infill-eval-{port}")
+            local.listen()
+            local.setblocking(False)
+            yield Target(victim, "s3cret-of-the-parent", port)
+            for one in (server, local):
+                with pytest.raises(BlockingIOError):  # nobody connected
+                    one.accept()
     shutil.rmtree(victim)
 
 
@@ -188,6 +194,37 @@ def test_a_test_that_swallows_every_exception_does_not_hide_that_the_program_die
     tests = f"def check(f):\n    try:\n        f(1)\n    except {caught}:\n        pass\n"
     program = Program(source="import os\ndef answer(n):\n    os._exit(0)\n", entry_point="answer", tests=tests)
     assert Sandbox(allow_code_execution=True).run(program).status == "crashed"
+
+
+def test_an_answer_that_cannot_be_printed_is_a_failed_test() -> None:
+    tests = "def check(f):\n    answer = f(1)\n    assert answer == 1, answer\n"
+    program = Program(source="def answer(n): return 10 ** 5000\n", entry_point="answer", tests=tests)
+    verdict = Sandbox(allow_code_execution=True).run(program)
+    assert verdict.status == "failed"
+    assert "unprintable" in verdict.detail
+
+
+FINDS_PACKAGES = """
+import glob, os
+here = os.path.dirname(os.__file__)
+found = [name for place in (here, "/usr/lib/python3*", "/usr/local/lib/python3*")
+         for name in glob.glob(place + "/*-packages/*")]
+def answer(n):
+    if found: raise LookupError(str(found[:9]))
+    return n * n
+"""
+
+
+@pytest.mark.parametrize("python", [sys.executable, "/usr/bin/python3"])
+def test_no_installed_package_is_visible_as_one_may_hold_the_tests(python: str) -> None:
+    if interpreter_for(os.geteuid()) is None or not os.access(python, os.X_OK):
+        pytest.skip("no such interpreter")
+    try:
+        sandbox = Sandbox(allow_code_execution=True, isolation="namespaces", python=python)
+        verdict = sandbox.run(Program(source=FINDS_PACKAGES, entry_point="answer", tests=TESTS))
+    except SandboxError as error:
+        pytest.skip(str(error))
+    assert verdict.passed, verdict
 
 
 def test_a_program_too_long_to_cross_is_a_failed_program() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from infill_eval.infiller import Sample
-from infill_eval.store import SampleFile, StoreError, read_json, write_json
+from infill_eval.store import SampleFile, StoreError, read_json, read_samples, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = [Sample(texts=("x" * 50,))]
@@ -120,6 +121,12 @@ def test_json_files_are_replaced_in_one_step(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
 
 
+def test_what_is_no_number_is_null_as_strict_readers_of_json_want_it(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.json"
+    write_json(path, {"se": math.nan, "rows": [{"x": math.inf}, (1.5, None)]})
+    assert json.loads(path.read_text(), parse_constant=pytest.fail) == {"se": None, "rows": [{"x": None}, [1.5, None]]}
+
+
 @pytest.mark.parametrize(
     ("content", "message"), [(None, "does not exist"), ("{", "is not a JSON file"), ("[1]", "holds no JSON object")]
 )
@@ -138,3 +145,33 @@ def test_every_line_is_json_on_its_own(tmp_path: Path) -> None:
         for number in range(3):
             file.append(str(number), [Sample(texts=("a\nb\u2028c",))])
     assert [json.loads(line)["id"] for line in path.read_bytes().split(b"\n")[:-1]] == ["0", "1", "2"]
+
+
+def test_what_is_no_json_is_refused_by_name_and_nothing_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with SampleFile(path) as file, pytest.raises(StoreError, match=r"returned for a cannot be stored as JSON.*complex"):
+        file.append("a", [Sample(texts=("x",), stats={"nfe": 1j})])
+    assert path.read_bytes() == b""
+
+
+def test_two_runs_cannot_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with SampleFile(path) as file:
+        with pytest.raises(StoreError, match="is being written by another run"):
+            SampleFile(path)
+        file.append("a", SAMPLE)
+    with SampleFile(path) as file:
+        assert list(file.samples) == ["a"]
+
+
+def test_reading_changes_nothing_and_needs_no_turn(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    assert read_samples(path) == {}
+    assert not path.exists()
+    with SampleFile(path) as file:
+        file.append("a", SAMPLE)
+        with open(path, "ab") as half:
+            half.write(b'{"id": "b", "sam')
+        before = path.read_bytes()
+        assert list(read_samples(path)) == ["a"]
+    assert path.read_bytes() == before

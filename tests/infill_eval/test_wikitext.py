@@ -129,3 +129,11 @@ def test_a_causal_scorer_is_the_chain_rule_of_its_model(tmp_path: Path) -> None:
         scorer.score([TEXT])
     with pytest.raises(ValueError, match="is no causal model that can be loaded"):
         CausalScorer(str(tmp_path / "none"))
+
+
+def test_a_text_too_short_for_a_perplexity_is_missing_not_perfect() -> None:
+    task = WikiText(TEXT, Lengths(), options=MaskingOptions(chunks=1, length=4, masked=1.0))
+    (item,) = task.items()
+    empty, longer = Sample(texts=("",)), Sample(texts=("abc",))
+    assert "log-perplexity" not in task.score([Filled(item, [empty])])[0]
+    assert task.score([Filled(item, [empty, longer])])[0]["log-perplexity"] == 3 / 2
