@@ -15,14 +15,17 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
 from anyorder.adapters import causal, orthrus
 from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.orthrus.checkpoint import base_of
 from benchmarks.causal_runs import Outcome, as_list, by_transformers, code_prompts, distinct, smoke_model, timed
 from benchmarks.mars_rows import row_costs
@@ -126,11 +129,11 @@ def long_contexts(view: View, drafter: CausalModel, prompt: Tensor, args: argpar
     print(f"{'context':>8} {'view, bytes':>12} {'drafter, bytes':>15} {'AR':>8} {'view':>8} {'drafter':>8}")
     for length in args.contexts:
         text = prompt.repeat(-(-length // len(prompt)))[:length]
-        slots = cache_bytes(model.new_cache(1, width)) - cache_bytes(model.new_cache(1, 0))
         runs = {
             "AR": lambda t=text: ours(model, [t], 1, block=1, max_new_tokens=limit, eos_ids=()),
             "view": lambda t=text: ours(model, [t], 1, max_new_tokens=limit, eos_ids=()),
         }
+        extra = _cache_bytes_of(model, runs["view"]) - _cache_bytes_of(model, runs["AR"])
         # The prompt is read by all alike and would hide what decoding costs.
         speeds = {name: (limit - 1) / max(_after_prompt(model, text, run), 1e-9) for name, run in runs.items()}
         beside: list[int] = []
@@ -141,7 +144,21 @@ def long_contexts(view: View, drafter: CausalModel, prompt: Tensor, args: argpar
             return [made.tokens], made.num_passes
 
         speeds["drafter"] = (limit - 1) / max(_after_prompt(model, text, drafted), 1e-9)
-        print(f"{length:8d} {slots:12d} {beside[0]:15d} " + " ".join(f"{speed:8.1f}" for speed in speeds.values()))
+        print(f"{length:8d} {extra:12d} {beside[0]:15d} " + " ".join(f"{speed:8.1f}" for speed in speeds.values()))
+
+
+def _cache_bytes_of(model: CausalModel, run: Callable[[], object]) -> int:
+    """Bytes of the caches that a run makes."""
+    made: list[int] = []
+
+    def new_cache(batch: int, num_slots: int) -> SlotCache:
+        cache = CausalModel.new_cache(model, batch, num_slots)
+        made.append(cache_bytes(cache))
+        return cache
+
+    with patch.object(model, "new_cache", new_cache):
+        run()
+    return sum(made)
 
 
 def _after_prompt(model: CausalModel, text: Tensor, run: Any) -> float:
