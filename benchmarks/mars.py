@@ -12,49 +12,21 @@ text that repeats itself, which flatters every drafter.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
-from anyorder.codec import SentencePieceCodec
-from benchmarks.mars_baselines import as_list, published_batch
+from benchmarks.causal_runs import Outcome, as_list, by_transformers, code_prompts, distinct, smoke_model, timed
+from benchmarks.mars_baselines import published_batch
 from benchmarks.mars_rows import ragged_cost, row_costs
 from training import templated
-from training.corpus import draw_window, load_texts
-from training.keyed import keyed_random
 
 TAUS = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7)
-
-
-class Outcome(NamedTuple):
-    """What a method did with all prompts: their texts, passes, and the median seconds of a run."""
-
-    tokens: list[list[int]]
-    passes: int
-    seconds: float
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens returned."""
-        return sum(map(len, self.tokens))
-
-
-def timed(run: Callable[[], tuple[list[list[int]], int]], repeats: int) -> Outcome:
-    """Run a method, once for nothing and ``repeats`` times on the clock."""
-    tokens, passes = run()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return Outcome(tokens, passes, statistics.median(times))
 
 
 def ours(model: CausalModel, prompts: list[Tensor], batch: int, **options: Any) -> tuple[list[list[int]], int]:
@@ -65,18 +37,6 @@ def ours(model: CausalModel, prompts: list[Tensor], batch: int, **options: Any) 
         tokens += [list(result.token_ids) for result in results]
         passes += max(result.stats.nfe + result.stats.prefill_nfe for result in results)
     return tokens, passes
-
-
-def by_transformers(reference: Any, prompts: list[Tensor], limit: int) -> tuple[list[list[int]], int]:
-    """``generate`` of transformers, one prompt at a time."""
-    tokens = []
-    for prompt in prompts:
-        seen = torch.ones(1, len(prompt), dtype=torch.long)
-        out = reference.generate(
-            prompt[None], attention_mask=seen, do_sample=False, max_new_tokens=limit, pad_token_id=0
-        )
-        tokens.append(out[0, len(prompt) :].tolist())
-    return tokens, sum(map(len, tokens))
 
 
 @torch.no_grad()
@@ -92,12 +52,6 @@ def density(model: CausalModel, prompts: list[Tensor], tokens: list[list[int]]) 
             total -= float(log_probs.gather(1, text[len(prompt) :, None]).sum())
             count += len(new)
     return total / max(count, 1)
-
-
-def distinct(tokens: list[list[int]]) -> float:
-    """The share of three-token runs that do not occur twice in the same text."""
-    runs = [(row, *text[i : i + 3]) for row, text in enumerate(tokens) for i in range(len(text) - 2)]
-    return len(set(runs)) / max(len(runs), 1)
 
 
 def methods(block: int) -> dict[str, dict[str, Any]]:
@@ -167,32 +121,8 @@ def compare_batching(model: CausalModel, prompts: list[Tensor], limit: int, tau:
         print(f"{f'batch {batch}, ragged pass / dense pass':34} {ragged / dense:8.2f}")
 
 
-def code_prompts(tokenizer: Path, count: int, length: int) -> list[Tensor]:
-    """The first ``length`` tokens of windows of held-out code."""
-    codec, texts, draw = (
-        SentencePieceCodec.from_file(tokenizer),
-        load_texts(held_out=True),
-        keyed_random("mars", "prompts"),
-    )
-    windows = [draw_window(texts, 8 * length, draw) for _ in range(count)]
-    return [torch.tensor(codec.encode(window)[:length]) for window in windows]
-
-
-def smoke_model() -> CausalModel:
-    """A random tiny model of the templated corpus."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=templated.VOCAB_SIZE,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        eos_token_id=templated.END,
-    )
-    model = causal.wrap(Qwen2ForCausalLM(config)).eval()
+def _smoke_model() -> CausalModel:
+    model = smoke_model()
     model.block = 4
     return model
 
@@ -214,7 +144,7 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     if args.model is None and not args.smoke:
         parser.error("name a model's directory, or --smoke")
-    make = smoke_model if args.smoke else lambda: mars.load(args.model)
+    make = _smoke_model if args.smoke else lambda: mars.load(args.model)
     model, plain = make().pack("packed"), make()
     if args.smoke or args.corpus == "templated":
         prompts = templated.draw_prompts(0, args.prompts)

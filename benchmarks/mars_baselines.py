@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.generation import Generated
-from anyorder.adapters.causal.plan import Stand, plan_pass
+from anyorder.adapters.causal.plan import Blocks, Stand, plan_pass
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.drafting import Drafts
 from anyorder.sampling import Sampling
@@ -24,11 +23,6 @@ class Run(NamedTuple):
 
     tokens: list[list[int]]
     num_passes: int
-
-
-def as_list(results: Generated | list[Generated]) -> list[Generated]:
-    """What ``mars.generate`` gives for several prompts."""
-    return [results] if isinstance(results, Generated) else results
 
 
 @torch.no_grad()
@@ -84,7 +78,7 @@ class _Book:
             masks[:, None],
             sentinel=self.sentinel,
             chunk=self.sentinel,
-            sees_both_ways=self.model.sees_both_ways,
+            blocks=Blocks(sees_both_ways=self.model.sees_both_ways),
         )
         slots = torch.where(plan.rows.is_mask, self.sentinel, plan.rows.slots)
         logits = self.model.step(self.tokens.gather(1, slots), plan.rows, self.cache, asked=plan.asked)

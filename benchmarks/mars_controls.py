@@ -28,7 +28,8 @@ from torch import Tensor
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
-from benchmarks.mars_baselines import as_list, jacobi
+from benchmarks.causal_runs import as_list
+from benchmarks.mars_baselines import jacobi
 from training import templated
 
 ROWS, LENGTH = 16, 96

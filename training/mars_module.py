@@ -9,41 +9,25 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.causal.documents import bounds
 from anyorder.adapters.mars import causal_loss, mars_loss
 from anyorder.adapters.mars.objective import both_copies
+from training.causal_data import CausalBatch
+from training.causal_module import CausalModule
 from training.clock import Clock
 from training.mars_config import FitMarsConfig
-from training.mars_data import MarsBatch
-from training.timed_module import TimedModule
 
 
-class MarsModule(TimedModule):
+class MarsModule(CausalModule):
     """A causal network in training on the noisy and the clean loss, which are the two parts of ``train_loss``."""
 
-    network: CausalModel
-
     def __init__(
-        self, network: CausalModel, config: FitMarsConfig, clock: Clock, to_batch: Callable[[Any], MarsBatch]
+        self, network: CausalModel, config: FitMarsConfig, clock: Clock, to_batch: Callable[[Any], CausalBatch]
     ) -> None:
-        super().__init__(network, config.optimizer, clock)
-        self.config, self._to_batch = config, to_batch
+        super().__init__(network, config.optimizer, clock, to_batch)
+        self.config = config
 
-    def transfer_batch_to_device(self, batches: list[Any], device: torch.device, _index: int) -> list[MarsBatch]:
-        """Say what is a response, then move what a step needs."""
-        return [self._to_batch(batch).to(device) for batch in batches]
-
-    def training_step(self, batches: list[MarsBatch], _index: int) -> None:
-        """One optimiser step on the micro-batches of this rank."""
-        progress = self.trainer.strategy.reduce(torch.tensor(self.clock.progress(self.steps)), reduce_op="mean").item()
-        parts = torch.zeros(2, device=self.device)
-        for number, batch in enumerate(batches):
-            with self.backward_context(is_last=number == len(batches) - 1):
-                parts += self._backward(batch, len(batches))
-            self.tokens_seen += batch.tokens.numel() * self.trainer.world_size
-        self.train_loss = self.trainer.strategy.reduce(parts, reduce_op="mean").cpu()
-        self.apply_gradients(progress)
-
-    def _backward(self, batch: MarsBatch, count: int) -> Tensor:
+    def backward_of(self, batch: CausalBatch, count: int) -> Tensor:
         """Add a micro-batch's gradient; returns its (noisy, clean) part of the loss."""
         mars = self.config.mars
         per_token = batch.documents is not None
@@ -68,7 +52,7 @@ class MarsModule(TimedModule):
 
 
 @torch.no_grad()
-def held_out_figures(network: CausalModel, batches: list[MarsBatch], block: int) -> dict[str, float]:
+def held_out_figures(network: CausalModel, batches: list[CausalBatch], block: int) -> dict[str, float]:
     """Nats a token of both copies, and how often a draft at each offset is what greedy decoding would write.
 
     ``kept1`` is the row of the first mask: it predicts one token beyond what the row before it decides.
@@ -93,8 +77,5 @@ def held_out_figures(network: CausalModel, batches: list[MarsBatch], block: int)
     return {"density": clean, "noisy": noisy, **{f"kept{i + 1}": float(each) for i, each in enumerate(share)}}
 
 
-def _positions(batch: MarsBatch) -> Tensor:
-    from anyorder.adapters.mars.objective import starts_and_positions
-
-    bounds = torch.zeros_like(batch.tokens) if batch.documents is None else batch.documents
-    return starts_and_positions(bounds)[1].cpu()
+def _positions(batch: CausalBatch) -> Tensor:
+    return bounds(batch.tokens, batch.documents)[1].expand_as(batch.tokens).cpu()

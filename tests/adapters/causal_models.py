@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from anyorder.adapters import orthrus
 from anyorder.adapters.causal import CausalConfig, CausalModel, to_transformers
+from anyorder.adapters.causal.added import added
 
 NAMES = {"qwen2": "Qwen2", "qwen3": "Qwen3", "llama": "Llama"}
 FAMILIES = tuple(NAMES)
@@ -104,3 +106,35 @@ def causal_logits(model: CausalModel, tokens: Tensor) -> Tensor:
     positions = torch.arange(tokens.shape[1])
     hidden = model(tokens, positions.expand_as(tokens), (positions[:, None] >= positions)[None])
     return model.logits(hidden)
+
+
+def stubborn(token: int, drafted: int) -> CausalModel:
+    """A model that always says ``token``, and whose mask rows always draft ``drafted``."""
+    model = network("qwen2")
+    with torch.no_grad():
+        for depth in range(model.config.num_layers):
+            for routed in model.layer(depth).routed().values():
+                routed.base.weight.zero_()  # type: ignore[union-attr]
+        model.norm.fill_(1.0)
+        model.embedding.zero_()[:, 0] = 1.0
+        model.mask_embedding.zero_()[1] = 1.0
+        model.head.weight.zero_()[token, 0] = 1.0  # type: ignore[union-attr]
+        model.head.weight[drafted, 1] = 1.0  # type: ignore[index]
+    return model
+
+
+VIEWS = ("frozen", "trainable")
+"""Where the anchor of an Orthrus view stands."""
+
+
+def with_view(
+    family: str, anchor: orthrus.Anchor = "frozen", *, block: int = 4, std: float | None = 0.3, **options: Any
+) -> CausalModel:
+    """``network`` with a view: as it is attached (``std=None``), zero, or random."""
+    model = orthrus.attach(network(family, **options), block=block, anchor=anchor)
+    generator = torch.Generator().manual_seed(1)
+    if std is not None:
+        with torch.no_grad():
+            for name, tensor in added(model).items():
+                tensor.normal_(float(".for_masks.query" in name or ".for_masks.key" in name), std, generator=generator)
+    return model.requires_grad_(False).eval()

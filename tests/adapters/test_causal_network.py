@@ -13,7 +13,7 @@ from torch import Tensor
 
 from anyorder.adapters.causal import CausalConfig, CausalModel, to_transformers, wrap
 from anyorder.adapters.causal.cache import SlotCache
-from anyorder.adapters.causal.plan import Stand, plan_pass
+from anyorder.adapters.causal.plan import Blocks, Stand, plan_pass
 from anyorder.adapters.causal.rows import clean_rows
 from anyorder.model.linear import can_pack
 
@@ -92,7 +92,7 @@ def encode_in_pieces(model: CausalModel, prompts: list[Tensor], cut: int) -> tup
             (masks * (decided > 0))[:, None],
             sentinel=cache.num_slots,
             chunk=64,
-            sees_both_ways=False,
+            blocks=Blocks(),
         )
         slots = torch.where(plan.rows.is_mask, cache.num_slots, plan.rows.slots)
         logits = model.step(tokens.gather(1, slots), plan.rows, cache, asked=plan.asked)

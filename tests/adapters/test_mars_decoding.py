@@ -14,15 +14,15 @@ from causal_models import (
     network,
     ragged_prompts,
     reference,
+    stubborn,
 )
 from torch import Tensor
 
 from anyorder.adapters import mars
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.cache import SlotCache
-from anyorder.adapters.causal.rows import Rows
+from anyorder.adapters.causal.drafted import Constant, confidence_of, decode_verified
 from anyorder.adapters.causal.session import Layout, Session, Task
-from anyorder.adapters.mars.decoding import Thresholds, confidence_of, decode_threshold, decode_verified
+from anyorder.adapters.mars.decoding import Thresholds, decode_threshold
 from anyorder.sampling import Sampling
 from anyorder.uniforms import Uniforms
 
@@ -51,20 +51,6 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 SHARP = 1.5
 """Multiplies logits so that random models are sure often enough for thresholds to be crossed."""
-
-
-@pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """Every pass of every network from now on: how many rows each sequence had in it."""
-    seen: list[list[int]] = []
-    honest = CausalModel.step
-
-    def step(self: CausalModel, tokens: Tensor, rows: Rows, cache: SlotCache, *, asked: Tensor) -> Tensor:
-        seen.append((rows.slots < cache.num_slots).sum(1).tolist())
-        return honest(self, tokens, rows, cache, asked=asked)
-
-    monkeypatch.setattr(CausalModel, "step", step)
-    return seen
 
 
 def ids(results: list[mars.Generated]) -> list[list[int]]:
@@ -185,21 +171,6 @@ def test_a_text_ends_at_its_first_end_wherever_that_falls_in_a_run(method: str) 
         assert result.token_ids == free[: free.index(end) + 1]
         assert result.stats.ended == "eos"
         assert result.stats.tokens == len(result.token_ids)
-
-
-def stubborn(token: int, drafted: int) -> CausalModel:
-    """A model that always says ``token``, and whose mask rows always draft ``drafted``."""
-    model = network("qwen2")
-    with torch.no_grad():
-        for depth in range(model.config.num_layers):
-            for routed in model.layer(depth).routed().values():
-                routed.base.weight.zero_()  # type: ignore[union-attr]
-        model.norm.fill_(1.0)
-        model.embedding.zero_()[:, 0] = 1.0
-        model.mask_embedding.zero_()[1] = 1.0
-        model.head.weight.zero_()[token, 0] = 1.0  # type: ignore[union-attr]
-        model.head.weight[drafted, 1] = 1.0  # type: ignore[index]
-    return model
 
 
 @pytest.mark.parametrize("lookahead", ["linear", "quadratic"])
@@ -354,7 +325,7 @@ def test_a_session_shares_nothing_between_calls() -> None:
     once: list[list[list[int]]] = []
     for _ in range(2):
         session = Session(model, task, Layout(scratch=3, num_offsets=3), uniforms=Uniforms([0, 0, 0]))
-        decode_verified(session, masks=3, lookahead="linear")
+        decode_verified(session, Constant(3, "linear"))
         once.append(session.books.tokens)
     session = Session(model, task, Layout(scratch=3, num_offsets=3), uniforms=Uniforms([0, 0, 0]))
     decode_threshold(session, Thresholds(1.0, 3), masks=3, confidence="probability")

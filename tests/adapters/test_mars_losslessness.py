@@ -2,66 +2,25 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import pytest
 import torch
 from branches import EnumeratedUniforms, output_distribution
-from causal_models import FAMILIES, causal_logits, network
+from causal_models import FAMILIES
+from enumerated_texts import CAUGHT, EOS, EXACT, LIMITS, NUM_TEXTS, PROMPTS, SAMPLINGS, code_of, model_of, wanted
 from joint import total_variation
 from torch import Tensor
 
 import anyorder.adapters.causal.session as session_module
 from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.causal.drafted import Constant, decode_verified
 from anyorder.adapters.causal.plan import Plan
 from anyorder.adapters.causal.session import Layout, Session, Task
-from anyorder.adapters.mars.decoding import decode_verified
 from anyorder.drafting import Drafts
 from anyorder.sampling import Sampling
 from anyorder.uniforms import Uniforms
 from anyorder.verify import Verdict, verify
-
-EXACT, CAUGHT = 1e-10, 1e-3
-VOCAB, EOS = 3, 2
-PROMPTS = [torch.tensor([1, 2]), torch.tensor([0, 2, 1]), torch.tensor([2])]
-LIMITS = torch.tensor([3, 4, 2])
-SAMPLINGS = {
-    "plain": Sampling(),
-    "T = 0.7": Sampling(temperature=0.7),
-    "top-k": Sampling(top_k=2),
-    "T, top-k, top-p": Sampling(temperature=1.3, top_k=2, top_p=0.7),
-}
-
-
-@cache
-def model_of(family: str) -> CausalModel:
-    return network(family, sharpness=2.5, vocab_size=VOCAB, width=16, inner=16, dtype=torch.float64)
-
-
-def code_of(tokens: list[int]) -> int:
-    """A text of at most four tokens as a number; 0 is no token."""
-    code = 0
-    for token in (*(token + 1 for token in tokens), *[0] * (4 - len(tokens))):
-        code = code * (VOCAB + 1) + token
-    return code
-
-
-@torch.no_grad()
-def wanted(model: CausalModel, sampling: Sampling) -> Tensor:
-    """(3, M) the probability of every text, as a product of single conditionals of whole passes."""
-    joint = torch.zeros(len(PROMPTS), (VOCAB + 1) ** 4, dtype=torch.float64)
-    for case, (prompt, limit) in enumerate(zip(PROMPTS, LIMITS.tolist(), strict=True)):
-        texts: list[tuple[list[int], Tensor]] = [([], torch.ones((), dtype=torch.float64))]
-        while texts:
-            text, mass = texts.pop()
-            if len(text) == limit or (text and text[-1] == EOS):
-                joint[case, code_of(text)] += mass
-                continue
-            tokens = torch.cat([prompt, torch.tensor(text, dtype=torch.long)])
-            probs = sampling.probs(causal_logits(model, tokens[None])[0, -1])
-            texts += [([*text, token], mass * probs[token]) for token in range(VOCAB) if probs[token] > 0]
-    return joint
 
 
 @torch.no_grad()
@@ -73,10 +32,10 @@ def decoded(model: CausalModel, sampling: Sampling, *, masks: int, lookahead: An
         task = Task(prompts, LIMITS[cases], (EOS,), sampling)
         layout = Layout(scratch=masks * (masks + 1), num_offsets=masks, chunk=chunk)
         session = Session(model, task, layout, uniforms=uniforms)
-        decode_verified(session, masks=masks, lookahead=lookahead)
+        decode_verified(session, Constant(masks, lookahead))
         return torch.tensor([code_of(tokens) for tokens in session.books.tokens])
 
-    return output_distribution(run, len(PROMPTS), (VOCAB + 1) ** 4)
+    return output_distribution(run, len(PROMPTS), NUM_TEXTS)
 
 
 def distance(
@@ -113,7 +72,7 @@ def test_drafts_are_really_rejected_and_really_kept() -> None:
         uniforms=Uniforms(range(60)),
     )
     with torch.no_grad():
-        decode_verified(session, masks=2, lookahead="linear")
+        decode_verified(session, Constant(2, "linear"))
     assert 0.1 < float(session.books.accepted.sum() / session.books.offered.sum()) < 0.9
 
 

@@ -8,8 +8,9 @@ from causal_models import FAMILIES, VOCAB, causal_logits, network
 from torch import Tensor
 
 from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.causal.documents import starts_and_positions
 from anyorder.adapters.mars import causal_loss, mars_loss, training_mask
-from anyorder.adapters.mars.objective import both_copies, starts_and_positions
+from anyorder.adapters.mars.objective import both_copies
 
 TOLERANCE = 1e-5
 

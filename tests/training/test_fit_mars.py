@@ -11,9 +11,9 @@ from torch import Tensor
 
 from anyorder.adapters import mars
 from anyorder.codec import SentencePieceCodec
+from training.causal_data import ChatData, Example, collate, from_packed, read_chat
 from training.fit_mars import main
 from training.mars_config import parse
-from training.mars_data import ChatData, Example, collate, from_packed, read_chat
 from training.stream import Batch
 
 TINY = (

@@ -97,7 +97,7 @@ def _eos_ids(model: Any) -> tuple[int, ...]:
     return tuple(found) if isinstance(found, list | tuple) else (int(found),)
 
 
-def _parts(config: CausalConfig) -> dict[str, tuple[tuple[str, int], ...]]:
+def parts_of_projections(config: CausalConfig) -> dict[str, tuple[tuple[str, int], ...]]:
     """Our merged projections: which of theirs they hold, and how many rows each has."""
     width = config.head_width
     queries, keys = config.num_heads * width, config.num_key_heads * width
@@ -127,7 +127,7 @@ def _ours(theirs: Mapping[str, Tensor], config: CausalConfig) -> dict[str, Tenso
     ours = {"embedding": theirs["model.embed_tokens.weight"], "norm": theirs["model.norm.weight"]}
     ours["head.weight"] = ours["embedding"] if config.is_tied else theirs["lm_head.weight"]
     for depth in range(config.num_layers):
-        for name, parts in _parts(config).items():
+        for name, parts in parts_of_projections(config).items():
             for kind in ("weight", "bias"):
                 found = [theirs.get(f"model.layers.{depth}.{part}.{kind}") for part, _ in parts]
                 tensors = [tensor for tensor in found if tensor is not None]
@@ -145,8 +145,8 @@ def _theirs(network: CausalModel) -> dict[str, Tensor]:
     theirs["lm_head.weight"] = network.embedding.detach() if config.is_tied else network.head.dense_weight()
     for depth in range(config.num_layers):
         layer = network.layer(depth)
-        linears = dict(zip(_parts(config), layer.routed().values(), strict=True))
-        for name, parts in _parts(config).items():
+        linears = dict(zip(parts_of_projections(config), layer.routed().values(), strict=True))
+        for name, parts in parts_of_projections(config).items():
             base = linears[name].base
             sizes = [size for _, size in parts]
             for kind, whole in (("weight", base.dense_weight()), ("bias", base.bias)):

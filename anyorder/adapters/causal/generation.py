@@ -15,12 +15,12 @@ class CausalStats:
     """What one sequence cost.
 
     Attributes:
-        nfe: passes that decided tokens of this sequence; the end of the prompt is read in the first of them.
+        nfe: passes that drafted or decided tokens of this sequence; the end of the prompt is read in the first of them.
         prefill_nfe: passes before those, which only read the prompt (none if it fits one chunk).
         tokens: tokens returned.
         rows: rows computed for it, over all passes.
         prefill_rows: those of them that read the prompt.
-        mask_rows: those of them that were masks.
+        mask_rows: those of them that were masks, or a token in their view.
         offered: how often a draft was there at offset 1, 2, ... (a rejected one hides none behind it).
         accepted: how often it was kept.
         seconds: from the start of the call to the sequence's last token.
@@ -46,7 +46,7 @@ class CausalStats:
 
     @property
     def tokens_per_forward(self) -> float:
-        """Tokens returned for each pass that decided some; 1 is plain autoregressive decoding."""
+        """Tokens returned for each pass but those that only read the prompt; 1 is plain autoregressive decoding."""
         return self.tokens / self.nfe if self.nfe else 0.0
 
     @property
@@ -105,11 +105,11 @@ class Books:
         self.num_passes = 0
         self._on_tokens, self._start = on_tokens, time.perf_counter()
 
-    def count_pass(self, rows: Tensor, clean: Tensor, masks: Tensor, *, decides: Tensor) -> None:
-        """Enter a pass over these (A,) sequences: clean and mask rows of each, and whether it decides anything."""
+    def count_pass(self, rows: Tensor, clean: Tensor, masks: Tensor, *, prefills: Tensor) -> None:
+        """Enter a pass over these (A,) sequences: clean and mask rows of each, and whether it only reads a prompt."""
         self.num_passes += 1
-        self.nfe[rows] += decides
-        self.prefill_nfe[rows] += ~decides
+        self.nfe[rows] += ~prefills
+        self.prefill_nfe[rows] += prefills
         self.rows[rows] += clean + masks
         self.mask_rows[rows] += masks
 

@@ -13,16 +13,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from anyorder.adapters.causal.cache import SlotCache
+from anyorder.adapters.causal.cache import KeyStore
 from anyorder.adapters.causal.config import CausalConfig
 from anyorder.model.linear import Linear
 
 
 class Routing(NamedTuple):
-    """Which of the N rows are masks: (M,) int64 numbers of the mask rows, and of the clean ones."""
+    """Which of the N rows go the way of masks: (M,) int64 numbers of those, and of the clean ones."""
 
     mask_rows: Tensor
     clean_rows: Tensor
+
+    @property
+    def is_all_masks(self) -> bool:
+        """Whether no row is clean."""
+        return not len(self.clean_rows)
 
 
 class MaskRoute(Protocol):
@@ -63,8 +68,8 @@ class Seen(NamedTuple):
         bias: (B or 1, 1, G * R, S), zero where a row may attend and minus infinity elsewhere.
         shape: (B, R), what the flat rows stand for.
         places: (N,) numbers in ``range(B * R)`` of the rows, ``None`` if they are all there.
-        slots: (N * key heads,) places in the cache the keys go to, ``None`` without a cache.
-        routing: which rows are masks, ``None`` if there are none.
+        slots: (N * key heads,) places the keys go to in a cache of slots.
+        routing: which rows go the way of masks, ``None`` if none does.
     """
 
     cos: Tensor
@@ -81,6 +86,14 @@ def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.addcmul(heads * cos, heads.roll(heads.shape[-1] // 2, -1), sin)
 
 
+class HeadNorms(nn.Module):
+    """Weights of the norms of every head's query and key, (D,) each: a second pair for rows in the masks' view."""
+
+    def __init__(self, query: Tensor, key: Tensor) -> None:
+        super().__init__()
+        self.query, self.key = nn.Parameter(query.detach().clone()), nn.Parameter(key.detach().clone())
+
+
 class Attention(nn.Module):
     """Grouped attention.
 
@@ -88,6 +101,7 @@ class Attention(nn.Module):
         inputs: E -> (H + 2 * key heads) * D: queries, keys and values in one product.
         output: H * D -> E.
         query_norm, key_norm: (D,) weights of the head norms, ``None`` without.
+        for_masks: the head norms of mask rows, ``None`` if they have none of their own.
     """
 
     def __init__(self, config: CausalConfig) -> None:
@@ -98,30 +112,37 @@ class Attention(nn.Module):
         self.output = Routed(heads * width, config.width, bias=config.output_bias)
         self.query_norm = nn.Parameter(torch.ones(width)) if config.has_head_norms else None
         self.key_norm = nn.Parameter(torch.ones(width)) if config.has_head_norms else None
+        self.for_masks: HeadNorms | None = None
 
-    def forward(self, rows: Tensor, seen: Seen, cache: SlotCache | None, depth: int) -> Tensor:
+    def forward(self, rows: Tensor, seen: Seen, cache: KeyStore | None, depth: int) -> Tensor:
         """(N, E) -> (N, E); keys and values go to the cache and come from it."""
         config = self.config
         heads, keys = config.num_heads, config.num_key_heads
         projected = self.inputs(rows, seen.routing).view(-1, heads + 2 * keys, config.head_width)
         turned, value = projected[:, : heads + keys], projected[:, heads + keys :]
-        if self.query_norm is not None and self.key_norm is not None:
-            shape = (config.head_width,)
-            turned = torch.cat(
-                [
-                    F.rms_norm(turned[:, :heads], shape, self.query_norm, config.eps),
-                    F.rms_norm(turned[:, heads:], shape, self.key_norm, config.eps),
-                ],
-                1,
-            )
-        turned = rotate(turned, seen.cos, seen.sin)
+        turned = rotate(self._normed(turned, seen.routing), seen.cos, seen.sin)
         query, key = turned[:, :heads], turned[:, heads:]
-        if cache is not None and seen.slots is not None:
+        if cache is not None:
             cache.write(depth, seen.slots, key, value)
             key, value = cache.read(depth, seen.bias.shape[-1])
         else:
             key, value = (part.view(*seen.shape, *part.shape[1:]).transpose(1, 2) for part in (key, value))
         return self.output(self._mix(query, key, value, seen), seen.routing)  # type: ignore[no-any-return]
+
+    def _normed(self, turned: Tensor, routing: Routing | None) -> Tensor:
+        """(N, H + key heads, D) queries and keys, normed head by head if the model does that."""
+        if self.query_norm is None or self.key_norm is None:
+            return turned
+        normed = self._norm_heads(turned, self.query_norm, self.key_norm)
+        if self.for_masks is None or routing is None:
+            return normed
+        masks = self._norm_heads(turned[routing.mask_rows], self.for_masks.query, self.for_masks.key)
+        return normed.index_copy(0, routing.mask_rows, masks)
+
+    def _norm_heads(self, turned: Tensor, of_query: Tensor, of_key: Tensor) -> Tensor:
+        shape, heads, eps = (self.config.head_width,), self.config.num_heads, self.config.eps
+        parts = (F.rms_norm(turned[:, :heads], shape, of_query, eps), F.rms_norm(turned[:, heads:], shape, of_key, eps))
+        return torch.cat(parts, 1)
 
     def _mix(self, query: Tensor, key: Tensor, value: Tensor, seen: Seen) -> Tensor:
         """(N, H, D) queries over (B, key heads, S, D) keys and values: (N, H * D)."""
@@ -152,7 +173,7 @@ class Layer(nn.Module):
         self.expand = Routed(config.width, 2 * config.inner, bias=config.feed_forward_bias)
         self.contract = Routed(config.inner, config.width, bias=config.feed_forward_bias)
 
-    def forward(self, rows: Tensor, seen: Seen, cache: SlotCache | None, depth: int) -> Tensor:
+    def forward(self, rows: Tensor, seen: Seen, cache: KeyStore | None, depth: int) -> Tensor:
         """(N, E) -> (N, E)."""
         shape = rows.shape[-1:]
         normed = F.rms_norm(rows, shape, self.attention_norm, self.eps)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from anyorder.adapters.causal.cache import SlotCache
+from anyorder.adapters.causal.cache import KeyStore, Past, SlotCache
 from anyorder.adapters.causal.config import CausalConfig
 from anyorder.adapters.causal.layers import Layer, Routing, Seen
 from anyorder.adapters.causal.rows import Rows, additive, visible_slots
@@ -64,6 +64,10 @@ class CausalModel(nn.Module):
         block: how far the drafts it was trained for reach, ``None`` if it was trained for none.
         sees_both_ways: whether the masks of a block see all of it (block diffusion) or only those before (MARS).
         routes_masks: whether some layer treats mask rows in its own way (``Routed.for_masks``).
+        anchor_in_view: whether the token before the masks stands in their block once more (published Orthrus), so that
+            drafting takes a pass of its own.
+        acceptance: how often a draft at lag 1, 2, ... was kept on held-out text, given those before it were; empty if
+            nobody measured it. Adaptive draft lengths start from it.
     """
 
     frequencies: Tensor
@@ -84,7 +88,8 @@ class CausalModel(nn.Module):
         self.source: dict[str, Any] = {}
         self.block: int | None = None
         self.sees_both_ways = False
-        self.routes_masks = False
+        self.routes_masks = self.anchor_in_view = False
+        self.acceptance: tuple[float, ...] = ()
         self._angles: _Angles | None = None
 
     @property
@@ -117,11 +122,11 @@ class CausalModel(nn.Module):
 
     def pack(self, packing: Packing) -> CausalModel:
         """Pack every linear layer in place for fast few-row passes without gradients; see ``anyorder.model.linear``."""
-        for depth in range(self.config.num_layers):
-            for routed in self.layer(depth).routed().values():
-                routed.base.pack(packing)
+        for module in self.layers.modules():
+            if isinstance(module, Linear):
+                module.pack(packing)
         self.head.pack(packing, self.embedding if self.config.is_tied else None)
-        return self.requires_grad_(packing == "plain")
+        return self if packing == "plain" else self.requires_grad_(False)
 
     def new_cache(self, batch: int, num_slots: int) -> SlotCache:
         """An empty cache of ``num_slots`` slots for each of ``batch`` sequences."""
@@ -135,14 +140,26 @@ class CausalModel(nn.Module):
             return logits
         return logits.index_fill(-1, torch.tensor([self.mask_id], device=logits.device), -torch.inf)
 
-    def forward(self, tokens: Tensor, positions: Tensor, visible: Tensor, is_mask: Tensor | None = None) -> Tensor:
-        """All rows of whole sequences, without a cache: training, density, reference.
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        visible: Tensor,
+        is_mask: Tensor | None = None,
+        *,
+        in_view: Tensor | None = None,
+        past: Past | None = None,
+    ) -> Tensor:
+        """All rows of whole sequences, without a cache of slots: training, density, reference.
 
         Args:
             tokens: (B, R) int64; what mask rows hold is not read.
             positions: (B, R) int64.
-            visible: (B or 1, R, R) bool, True where a row may attend to another; every row must see some row.
+            visible: (B or 1, R, S) bool, True where a row may attend to another; every row must see some row. The S
+                rows are those of ``past``, if it has any, and then these.
             is_mask: (B, R) bool, which rows are masks.
+            in_view: (B, R) bool, which rows go the way of masks, the masks themselves by default.
+            past: takes the keys and values, and has those of rows before.
 
         Returns:
             (B, R, E) hidden states for ``logits``.
@@ -151,8 +168,9 @@ class CausalModel(nn.Module):
         flat = None if is_mask is None else is_mask.flatten()
         bias = additive(visible, self.embedding.dtype)[:, None].repeat(1, 1, self.config.heads_per_key, 1)
         cos, sin = self._rotary(positions.flatten(), int(positions.max()) + 1)
-        seen = Seen(cos, sin, bias, (batch, count), None, None, self._routing(flat))
-        return self._run(self._embed(tokens.flatten(), flat), seen, None).view(batch, count, -1)
+        routing = self._routing(flat if in_view is None else in_view.flatten())
+        seen = Seen(cos, sin, bias, (batch, count), None, None, routing)
+        return self._run(self._embed(tokens.flatten(), flat), seen, past).view(batch, count, -1)
 
     def step(self, tokens: Tensor, rows: Rows, cache: SlotCache, *, asked: Tensor) -> Tensor:
         """One pass over a few rows of every sequence: their keys go to the cache, the asked rows are answered.
@@ -178,12 +196,13 @@ class CausalModel(nn.Module):
             part.flatten() if kept is None else part.flatten()[kept]
             for part in (tokens, there.positions, there.slots, sequence)
         )
-        is_mask: Tensor | None = rows.is_mask.flatten() if places is None else rows.is_mask.flatten()[places]
-        if is_mask is not None and not bool(is_mask.any()):
-            is_mask = None
+        is_mask, in_view = (
+            part.flatten() if places is None else part.flatten()[places] for part in (rows.is_mask, rows.in_view)
+        )
+        masks = is_mask if bool(is_mask.any()) else None
         cos, sin = self._rotary(positions, int(rows.positions.max()) + 1)
-        seen = Seen(cos, sin, bias, (batch, count), kept, cache.places(sequence, slots), self._routing(is_mask))
-        hidden = self._run(self._embed(flat_tokens, is_mask), seen, cache)
+        seen = Seen(cos, sin, bias, (batch, count), kept, cache.places(sequence, slots), self._routing(in_view))
+        hidden = self._run(self._embed(flat_tokens, masks), seen, cache)
         return self._answer(hidden, asked, takes_part)
 
     def _answer(self, hidden: Tensor, asked: Tensor, takes_part: Tensor) -> Tensor:
@@ -209,16 +228,16 @@ class CausalModel(nn.Module):
         rows = F.embedding(tokens.masked_fill(is_mask, 0), self.embedding)
         return torch.where(is_mask[:, None], self.mask_embedding, rows)
 
-    def _run(self, hidden: Tensor, seen: Seen, cache: SlotCache | None) -> Tensor:
+    def _run(self, hidden: Tensor, seen: Seen, cache: KeyStore | None) -> Tensor:
         for depth in range(self.config.num_layers):
             hidden = self.layer(depth)(hidden, seen, cache, depth)
         return hidden
 
-    def _routing(self, is_mask: Tensor | None) -> Routing | None:
-        """Which of the (N,) rows are masks, if any is and somebody wants to know."""
-        if not self.routes_masks or is_mask is None or not bool(is_mask.any()):
+    def _routing(self, in_view: Tensor | None) -> Routing | None:
+        """Which of the (N,) rows go the way of masks, if any does and somebody wants to know."""
+        if not self.routes_masks or in_view is None or not bool(in_view.any()):
             return None
-        parts = (is_mask.nonzero()[:, 0], (~is_mask).nonzero()[:, 0])
+        parts = (in_view.nonzero()[:, 0], (~in_view).nonzero()[:, 0])
         return Routing(*(part.to(self.device, non_blocking=True) for part in parts))
 
     def _rotary(self, positions: Tensor, need: int) -> tuple[Tensor, Tensor]:

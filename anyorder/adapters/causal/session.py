@@ -16,7 +16,7 @@ from torch import Tensor
 
 from anyorder.adapters.causal.generation import Books, NewTokens
 from anyorder.adapters.causal.network import Network
-from anyorder.adapters.causal.plan import Plan, Stand, plan_pass
+from anyorder.adapters.causal.plan import Blocks, Plan, Stand, plan_pass
 from anyorder.drafting import Drafts
 from anyorder.sampling import Sampling, at_least_float32
 from anyorder.uniforms import Uniforms
@@ -46,13 +46,13 @@ class Layout(NamedTuple):
         scratch: the most mask rows a pass can have for a sequence.
         num_offsets: the most drafts a sequence can have in hand.
         chunk: rows of a prompt read in one pass.
-        sees_both_ways: whether masks of a group see all of it.
+        blocks: how masks are grouped.
     """
 
     scratch: int
     num_offsets: int
     chunk: int = 512
-    sees_both_ways: bool = False
+    blocks: Blocks = Blocks()
 
 
 class Committed(NamedTuple):
@@ -132,19 +132,13 @@ class Session:
             The plan, and (A, Q, V) logits of its asked rows in at least float32.
         """
         stand = Stand(self.num_decided, self.num_encoded, num_drafts)
-        plan = plan_pass(
-            stand,
-            lengths,
-            sentinel=self.num_slots,
-            chunk=self.layout.chunk,
-            sees_both_ways=self.layout.sees_both_ways,
-        )
+        plan = plan_pass(stand, lengths, sentinel=self.num_slots, chunk=self.layout.chunk, blocks=self.layout.blocks)
         self.place(drafts.tokens, num_drafts)
         slots = torch.where(plan.rows.is_mask, self.num_slots, plan.rows.slots).to(
             self.tokens.device, non_blocking=True
         )
         logits = self.model.step(self.tokens.gather(1, slots), plan.rows, self.cache, asked=plan.asked)
-        self.books.count_pass(self.rows, plan.num_clean, plan.lengths.sum(1), decides=plan.decides)
+        self.books.count_pass(self.rows, plan.num_clean, plan.num_in_view, prefills=plan.prefills)
         return plan, at_least_float32(logits)
 
     def place(self, tokens: Tensor, counts: Tensor) -> None:

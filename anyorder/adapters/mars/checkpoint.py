@@ -7,15 +7,14 @@ draft nonsense without any other sign.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
+from anyorder.adapters.causal.added import added, fingerprint
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import to_transformers
 from anyorder.adapters.causal.network import CausalModel
@@ -33,10 +32,11 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
         base: where the frozen base can be loaded from; with it only what a LoRA added is written.
 
     Raises:
-        ValueError: if ``base`` is given for a model without LoRA: its own weights have changed.
+        ValueError: if ``base`` is given for a model without LoRA, whose own weights have changed; or for a view.
     """
-    added = _added(model)
     loras = [module for module in model.modules() if isinstance(module, GatedLora)]
+    if model.routes_masks and not loras:
+        raise ValueError("this model's masks go through a view of their own: orthrus.save_view saves that")
     if base is not None and not loras:
         raise ValueError("only a LoRA can be saved without its base: full fine-tuning has changed every weight")
     directory = Path(directory)
@@ -53,7 +53,7 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
     }
     if base is None:
         to_transformers(model).save_pretrained(directory)
-    save_file({name: tensor.detach().contiguous() for name, tensor in added.items()}, directory / _WEIGHTS)
+    save_file({name: tensor.detach().contiguous() for name, tensor in added(model).items()}, directory / _WEIGHTS)
     (directory / _SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
@@ -82,21 +82,3 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
     model.load_state_dict(load_file(directory / _WEIGHTS), strict=False)
     model.block, model.sees_both_ways, model.mask_id = (settings[key] for key in ("block", "sees_both_ways", "mask_id"))
     return model.requires_grad_(False).eval()
-
-
-def fingerprint(model: CausalModel) -> str:
-    """A hash of the base's weights."""
-    digest = hashlib.sha256()
-    added = set(_added(model))
-    for name, tensor in sorted(model.state_dict().items()):
-        if name not in added:
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _added(model: CausalModel) -> dict[str, Tensor]:
-    """What transformers has no place for."""
-    return {
-        name: tensor for name, tensor in model.state_dict().items() if name == "mask_embedding" or ".for_masks." in name
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +9,15 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.convert import wrap
+from anyorder.adapters.causal.drafted import Confidence, Constant, decode_verified
 from anyorder.adapters.causal.generation import Generated, NewTokens
 from anyorder.adapters.causal.network import CausalModel
-from anyorder.adapters.causal.prompts import Prompts, as_prompts, is_single
-from anyorder.adapters.causal.session import Layout, Session, Task
-from anyorder.adapters.mars.decoding import Tau, Thresholds, decode_threshold, decode_verified
-from anyorder.adapters.mars.options import Confidence, Lookahead, MarsOptions, Mode
+from anyorder.adapters.causal.plan import Blocks
+from anyorder.adapters.causal.prompts import Prompts, is_single
+from anyorder.adapters.causal.request import Request, open_request
+from anyorder.adapters.causal.session import Layout, Session
+from anyorder.adapters.mars.decoding import Tau, Thresholds, decode_threshold
+from anyorder.adapters.mars.options import Lookahead, MarsOptions, Mode
 from anyorder.sampling import Sampling
 from anyorder.uniforms import Uniforms
 
@@ -75,7 +77,6 @@ def generate(  # noqa: PLR0913
         ValueError: for one out of range; the message says what is allowed.
     """
     network = wrap(model)
-    rows = as_prompts(prompts, network.vocab_size, attention_mask)
     options = MarsOptions(
         block=(network.block or DEFAULT_BLOCK) if block is None else block,
         mode=mode,
@@ -85,73 +86,41 @@ def generate(  # noqa: PLR0913
         sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
         chunk=chunk,
     )
-    seeds = _per_prompt("seed", secrets.randbits(31) if seed is None else seed, len(rows))
-    limits = _limits(max_new_tokens, rows, network)
-    task = Task(rows, limits, _eos(eos_ids, network), options.sampling)
-    results = _decode(network, task, options, tau=tau, seeds=seeds, on_tokens=on_tokens) if rows else []
+    request = open_request(
+        network,
+        prompts,
+        options.sampling,
+        max_new_tokens=max_new_tokens,
+        eos_ids=eos_ids,
+        seed=seed,
+        attention_mask=attention_mask,
+    )
+    results = _decode(network, request, options, tau=tau, on_tokens=on_tokens) if request.seeds else []
     return results[0] if is_single(prompts) else results
 
 
 def _decode(
     network: CausalModel,
-    task: Task,
+    request: Request,
     options: MarsOptions,
     *,
     tau: Tau,
-    seeds: list[int],
     on_tokens: Callable[[NewTokens], None] | None,
 ) -> list[Generated]:
     """Run the loop that the options ask for."""
-    num_masks = options.num_masks
+    num_masks, seeds = options.num_masks, request.seeds
     layout = Layout(
         scratch=num_masks * options.num_groups,
         num_offsets=num_masks,
         chunk=options.chunk,
-        sees_both_ways=network.sees_both_ways,
+        blocks=Blocks(sees_both_ways=network.sees_both_ways),
     )
-    session = Session(network, task, layout, uniforms=Uniforms(seeds), on_tokens=on_tokens)
+    session = Session(network, request.task, layout, uniforms=Uniforms(seeds), on_tokens=on_tokens)
     is_lossless = [True] * len(seeds)
     if options.mode == "threshold":
         thresholds = Thresholds(tau, len(seeds))
         decode_threshold(session, thresholds, masks=num_masks, confidence=options.confidence)
         is_lossless = thresholds.is_lossless
     else:
-        decode_verified(session, masks=num_masks, lookahead=options.lookahead)
+        decode_verified(session, Constant(num_masks, options.lookahead))
     return session.books.close(options.name, is_lossless, seeds)
-
-
-def _eos(eos_ids: int | Sequence[int] | None, network: CausalModel) -> tuple[int, ...]:
-    """The ids that end a text."""
-    if eos_ids is None:
-        return network.config.eos_ids
-    found = (eos_ids,) if isinstance(eos_ids, int) else tuple(eos_ids)
-    for token in found:
-        if not 0 <= token < network.vocab_size:
-            raise ValueError(f"eos_ids must lie in range({network.vocab_size}), the vocabulary; got {token}")
-    return found
-
-
-def _per_prompt(name: str, value: int | Sequence[int], count: int) -> list[int]:
-    """One integer a prompt."""
-    if isinstance(value, float | str):
-        raise TypeError(f"{name} must be an integer, or one a prompt; got {value!r}")
-    values = [value] * count if isinstance(value, int) else list(value)
-    if len(values) != count:
-        raise ValueError(f"{name} has {len(values)} values for {count} prompts: give one, or one a prompt")
-    if any(isinstance(entry, bool) or not isinstance(entry, int) for entry in values):
-        raise TypeError(f"{name} must be an integer, or one a prompt; got {value!r}")
-    return values
-
-
-def _limits(max_new_tokens: int | Sequence[int], rows: list[Tensor], network: CausalModel) -> Tensor:
-    """(B,) how many tokens each prompt may get."""
-    limits = _per_prompt("max_new_tokens", max_new_tokens, len(rows))
-    for limit, row in zip(limits, rows, strict=True):
-        if limit < 0:
-            raise ValueError(f"max_new_tokens must be at least 0; got {limit}")
-        if len(row) + limit > network.config.max_length:
-            raise ValueError(
-                f"a prompt of {len(row)} tokens and max_new_tokens={limit} exceed the "
-                f"{network.config.max_length} positions this model was made for"
-            )
-    return torch.tensor(limits, dtype=torch.long)

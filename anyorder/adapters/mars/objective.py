@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from anyorder.adapters.causal.documents import bounds, causal_mask
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.sampling import at_least_float32
 
@@ -25,21 +26,6 @@ class Loss(NamedTuple):
 
     noisy: Tensor
     clean: Tensor
-
-
-def starts_and_positions(documents: Tensor) -> tuple[Tensor, Tensor]:
-    """Which document each token belongs to, counted from 0 in its row, and where it stands in it.
-
-    Args:
-        documents: (B, L) int64, constant within a document and different in the next.
-
-    Returns:
-        (B, L) int64 twice.
-    """
-    changes = F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
-    place = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
-    start = torch.where(changes, place, 0).cummax(1).values
-    return changes.long().cumsum(1) - 1, place - start
 
 
 def training_mask(number: Tensor, positions: Tensor, block: int, *, sees_both_ways: bool = False) -> Tensor:
@@ -76,7 +62,7 @@ def both_copies(
         documents: (B, L) int64 for packed rows, ``None`` for one sequence a row.
         block: B.
     """
-    number, positions = _bounds(tokens, documents)
+    number, positions = bounds(tokens, documents)
     visible = training_mask(number, positions, block, sees_both_ways=model.sees_both_ways)
     positions = positions.expand_as(tokens)
     is_mask = torch.cat([torch.zeros_like(is_response), is_response], 1)
@@ -126,18 +112,9 @@ def causal_loss(
         documents: (B, L) int64 or ``None``.
         per_token: let every token count alike.
     """
-    number, positions = _bounds(tokens, documents)
-    visible = (number[:, :, None] == number[:, None, :]) & (positions[:, None, :] <= positions[:, :, None])
-    hidden = model(tokens, positions.expand_as(tokens), visible)
+    number, positions = bounds(tokens, documents)
+    hidden = model(tokens, positions.expand_as(tokens), causal_mask(number, positions))
     return _Targets(tokens, is_response, documents, per_token=per_token).loss(model, hidden)
-
-
-def _bounds(tokens: Tensor, documents: Tensor | None) -> tuple[Tensor, Tensor]:
-    """(B or 1, L) document numbers and positions.
-
-    One sequence a row has one mask for the whole batch: causal rows never see the padding after them.
-    """
-    return starts_and_positions(torch.zeros_like(tokens[:1]) if documents is None else documents)
 
 
 class _Targets:
@@ -148,7 +125,7 @@ class _Targets:
     """
 
     def __init__(self, tokens: Tensor, is_response: Tensor, documents: Tensor | None, *, per_token: bool) -> None:
-        number, positions = (part.expand_as(tokens) for part in _bounds(tokens, documents))
+        number, positions = (part.expand_as(tokens) for part in bounds(tokens, documents))
         self._row, self._place = (is_response & (positions > 0)).nonzero(as_tuple=True)
         self._tokens = tokens[self._row, self._place]
         sequence = self._row * tokens.shape[1] + number[self._row, self._place]

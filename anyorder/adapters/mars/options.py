@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from anyorder.adapters.causal.drafted import Confidence
+from anyorder.adapters.causal.request import check_count
 from anyorder.sampling import Sampling
 
 Mode = Literal["threshold", "verify"]
@@ -12,9 +14,6 @@ Mode = Literal["threshold", "verify"]
 
 Lookahead = Literal["linear", "quadratic"]
 """Masks after the drafts, or after every number of drafts that might be kept."""
-
-Confidence = Literal["probability", "entropy", "margin"]
-"""How sure a row is: its largest probability, exp(-entropy), or the largest less the second; each is 1 at best."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +54,8 @@ class MarsOptions:
             raise ValueError(
                 "threshold mode is greedy: a temperature above 0 needs mode='verify', which is exact at any"
             )
-        for name, number in (("block", self.block), ("chunk", self.chunk), ("masks", self.num_masks)):
-            if isinstance(number, bool) or not isinstance(number, int):
-                raise TypeError(f"{name} must be an integer; got {number!r} ({type(number).__name__})")
-            if number < (name != "masks"):
-                raise ValueError(f"{name} must be at least {int(name != 'masks')}; got {number}")
+        for name, number, least in (("block", self.block, 1), ("chunk", self.chunk, 1), ("masks", self.num_masks, 0)):
+            check_count(name, number, least)
         if self.num_masks > self.block:
             raise ValueError(f"masks must be at most the block, {self.block}: none beyond is trained; got {self.masks}")
 

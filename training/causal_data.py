@@ -1,4 +1,4 @@
-"""Micro-batches of a MARS run: packed documents by the data code of ``fit.py``, or prompts with responses from a file.
+"""Micro-batches of a causal run: packed documents by the data code of ``fit.py``, or a file of prompts with responses.
 
 Every token of a document is a response but its first few, a number drawn anew for each sequence, so that prompts end at
 every place of a block and runs of every length occur. Of a chat only the response counts; unless it was cut, it is
@@ -22,7 +22,7 @@ from training.keyed import keyed_generator, keyed_random
 from training.stream import Batch
 
 
-class MarsBatch(NamedTuple):
+class CausalBatch(NamedTuple):
     """A micro-batch.
 
     Attributes:
@@ -30,20 +30,24 @@ class MarsBatch(NamedTuple):
         is_response: (B, L) bool, the tokens to predict.
         documents: (B, L) int64 if several share a row.
         place: where the data goes on behind it.
+        keys: what each row is called in the run; whatever is drawn for it is drawn from that.
     """
 
     tokens: Tensor
     is_response: Tensor
     documents: Tensor | None
     place: tuple[int, Any]
+    keys: list[tuple[int, int]]
 
-    def to(self, device: torch.device) -> MarsBatch:
+    def to(self, device: torch.device) -> CausalBatch:
         """The same on a device."""
         documents = None if self.documents is None else self.documents.to(device)
-        return MarsBatch(self.tokens.to(device), self.is_response.to(device), documents, self.place)
+        return self._replace(
+            tokens=self.tokens.to(device), is_response=self.is_response.to(device), documents=documents
+        )
 
 
-def from_packed(batch: Batch, separator_id: int, block: int, seed: int) -> MarsBatch:
+def from_packed(batch: Batch, separator_id: int, block: int, seed: int) -> CausalBatch:
     """A micro-batch of packed documents, each ended by a separator, which is part of it."""
     tokens, length = batch.tokens, batch.length
     ended = (tokens == separator_id).long()
@@ -51,7 +55,7 @@ def from_packed(batch: Batch, separator_id: int, block: int, seed: int) -> MarsB
     heads = [keyed_random(seed, "prompt", *key).randint(1, block) for key in batch.keys]
     place = torch.arange(tokens.shape[1])
     is_response = (place >= torch.tensor(heads)[:, None]) & (place < length[:, None])
-    return MarsBatch(tokens, is_response, documents, (batch.shard, batch.place))
+    return CausalBatch(tokens, is_response, documents, (batch.shard, batch.place), batch.keys)
 
 
 class Example(NamedTuple):
@@ -88,7 +92,7 @@ def read_chat(path: Path, codec: Codec, eos_id: int) -> tuple[list[Example], lis
     return train, held_out or train[:16]
 
 
-def collate(examples: list[Example], *, block: int, max_length: int, eos_id: int) -> MarsBatch:
+def collate(examples: list[Example], *, block: int, max_length: int, eos_id: int) -> CausalBatch:
     """Cut at ``max_length``, fill up blocks, pad; what is filled up is response, what pads is not."""
     rows = []
     for example in examples:
@@ -100,7 +104,7 @@ def collate(examples: list[Example], *, block: int, max_length: int, eos_id: int
     for row, (ids, example) in enumerate(zip(rows, examples, strict=True)):
         tokens[row, : len(ids)] = torch.tensor(ids)
         is_response[row, len(example.prompt) : len(ids)] = True
-    return MarsBatch(tokens, is_response, None, (0, {}))
+    return CausalBatch(tokens, is_response, None, (0, {}), [(0, row) for row in range(len(rows))])
 
 
 class ChatData(LightningDataModule):
@@ -121,14 +125,14 @@ class ChatData(LightningDataModule):
         ranks, rank = self.trainer.world_size, self.trainer.global_rank  # type: ignore[union-attr]
         return ChatSteps(self, self.consumed + rank, ranks)
 
-    def batch(self, number: int) -> MarsBatch:
+    def batch(self, number: int) -> CausalBatch:
         """Micro-batch ``number`` of the run."""
         per_epoch = max(len(self.examples) // self.rows, 1)
         epoch, index = divmod(number, per_epoch)
         order = torch.randperm(len(self.examples), generator=keyed_generator(self.seed, "chat", epoch))
         picked = [self.examples[i] for i in order[index * self.rows : (index + 1) * self.rows].tolist()]
-        made: MarsBatch = self.collate(picked)
-        return made._replace(place=(0, {"number": number}))
+        made: CausalBatch = self.collate(picked)
+        return made._replace(place=(0, {"number": number}), keys=[(number, row) for row in range(len(picked))])
 
     def record(self, places: list[tuple[int, Any]]) -> None:
         """A step was done on these micro-batches."""
@@ -149,7 +153,7 @@ class ChatSteps:
     def __init__(self, data: ChatData, first: int, ranks: int) -> None:
         self._data, self._number, self._ranks = data, first, ranks
 
-    def __iter__(self) -> Iterator[list[MarsBatch]]:
+    def __iter__(self) -> Iterator[list[CausalBatch]]:
         number = self._number
         while True:
             numbers = [number + i * self._ranks for i in range(self._data.accumulate)]

@@ -1,29 +1,40 @@
-"""What happens between the steps of a MARS run: the log, held-out figures, the models that are kept, the bar."""
+"""What happens between the steps of a causal run: the log, held-out figures, the models that are kept, the bar."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback, Trainer
 from tqdm import tqdm
 
-from anyorder.adapters import mars
 from anyorder.adapters.causal import CausalModel
-from training.mars_config import FitMarsConfig
-from training.mars_data import MarsBatch
-from training.mars_module import held_out_figures
-
-VOCABULARY = "tokenizer.model"
-"""The file of a SentencePiece vocabulary in a run and beside its models."""
+from training.config import RunConfig
 
 
-class MarsReport(Callback):
-    """Log, validate, keep the best model (by clean plus noisy nats, or clean alone where nothing drafts)."""
+class Judge(NamedTuple):
+    """What an objective wants to know and to keep.
 
-    def __init__(self, network: CausalModel, codec: Any, held_out: list[MarsBatch], config: FitMarsConfig) -> None:
-        self.network, self.codec, self.held_out, self.config = network, codec, held_out, config
+    Attributes:
+        parts: what the two figures of a training step are called.
+        measure: held-out figures of the network as it is.
+        score: of those figures; the lowest is the best model.
+        save: write the model into a fresh directory.
+    """
+
+    parts: tuple[str, str]
+    measure: Callable[[], dict[str, float]]
+    score: Callable[[dict[str, float]], float]
+    save: Callable[[Path], None]
+
+
+class CausalReport(Callback):
+    """Log, validate, keep the best model and the last."""
+
+    def __init__(self, network: CausalModel, judge: Judge, run: RunConfig) -> None:
+        self.network, self.judge, self.run = network, judge, run
         self.best, self._next = float("inf"), 0.0
         self._bar: tqdm[Any] | None = None
 
@@ -37,16 +48,15 @@ class MarsReport(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, _out: Any, _batch: Any, _index: int) -> None:
         """After every step."""
-        run, minutes = self.config.run, module.clock.seconds / 60
+        run, minutes = self.run, module.clock.seconds / 60
+        parts = dict(zip(self.judge.parts, module.train_loss.tolist(), strict=True))
         if self._bar is None:
             self._bar = tqdm(total=run.max_steps or round(60 * (run.minutes or 0)), desc=run.out.name, mininterval=1)
         self._bar.n = min(module.steps if run.max_steps else round(60 * minutes), self._bar.total)
-        self._bar.set_postfix(
-            step=module.steps, noisy=f"{module.train_loss[0]:.3f}", clean=f"{module.train_loss[1]:.3f}"
-        )
+        self._bar.set_postfix(step=module.steps, **{name: f"{value:.3f}" for name, value in parts.items()})
         due = module.steps % run.validate_every == 0 if run.validate_every else minutes >= self._next
         figures = {"tokens": module.tokens_seen, "minutes": minutes}
-        figures |= {"train_noisy": float(module.train_loss[0]), "train_clean": float(module.train_loss[1])}
+        figures |= {f"train_{name}": value for name, value in parts.items()}
         if due or trainer.should_stop:
             self._next = minutes + run.validate_minutes
             figures |= self._validate(trainer)
@@ -58,12 +68,12 @@ class MarsReport(Callback):
     def _validate(self, trainer: Trainer) -> dict[str, float]:
         """Measure, and write what is best so far and, at the end, what came last."""
         self.network.eval()
-        figures = held_out_figures(self.network, self.held_out, self.config.mars.block)
-        score = figures["density"] + (figures["noisy"] if self.config.mars.objective == "mars" else 0.0)
+        figures = self.judge.measure()
+        score = self.judge.score(figures)
         improved, self.best = score < self.best, min(score, self.best)
         for name, wanted in (("best", improved), ("last", trainer.should_stop)):
             if wanted and trainer.is_global_zero:
-                self._write(self.config.run.out / name)
+                self._write(self.run.out / name)
         self.network.train()
         return figures
 
@@ -72,8 +82,7 @@ class MarsReport(Callback):
         partial, old = directory.with_name(directory.name + ".partial"), directory.with_name(directory.name + ".old")
         for left in (partial, old):
             shutil.rmtree(left, ignore_errors=True)
-        mars.save(self.network, partial, base=self.config.run.init_from if self.config.mars.lora_rank else None)
-        self.codec.save(partial)
+        self.judge.save(partial)
         if directory.exists():
             directory.rename(old)
         partial.rename(directory)

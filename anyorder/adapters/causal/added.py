@@ -1,0 +1,31 @@
+"""What training adds to a base that stays as it was, told apart by name; and which base that is, by a hash.
+
+What was added drafts nonsense on another base, without any other sign.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+from anyorder.adapters.causal.network import CausalModel
+
+
+def added(model: CausalModel) -> dict[str, Tensor]:
+    """What transformers has no place for: the mask embedding and whatever mask rows have of their own."""
+    return {
+        name: tensor for name, tensor in model.state_dict().items() if name == "mask_embedding" or ".for_masks." in name
+    }
+
+
+def fingerprint(model: CausalModel) -> str:
+    """A hash of the base's weights."""
+    digest = hashlib.sha256()
+    ignored = set(added(model))
+    for name, tensor in sorted(model.state_dict().items()):
+        if name not in ignored:
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,101 @@
+"""How many drafts to ask masks for: as many as save more than their rows cost, from stored costs and a sequence's past.
+
+The rules are those of ``anyorder.draft_length``; what differs is what a causal pass consists of. A row that tests is a
+row that encodes, so w drafts in hand cost w + 1 rows, and every mask one more. All is settled before a draft is drawn,
+from a table, the measured acceptance and how this sequence's drafts fared: neither a clock nor a neighbour in the batch
+enters. Where drafting does not pay, none is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anyorder.adapters.causal.drafted import room
+from anyorder.adapters.causal.network import CausalModel
+from anyorder.adapters.causal.session import Session
+from anyorder.draft_length import DraftLengthPolicy, History, PassCosts
+from anyorder.next_drafts import cheapest
+
+Rounds = Literal["one-pass", "two-pass", "anchored"]
+"""Test and draft in one pass; in two, the drafting one deciding a token; or in two, the drafting one deciding none."""
+
+MOST_MASKS = 128
+"""No pass has more mask rows than this for a sequence, whatever they cost."""
+_TIE = 1e-9
+"""What a row costs at least, so that of equally good choices the one with fewer rows is taken."""
+
+SMALL_CPU = PassCosts(rows=(1, 2, 4, 8, 16, 32), costs=(1.0, 1.01, 1.13, 1.23, 1.33, 1.73))
+"""Width 192, 5 layers, vocabulary 4096, packed float32, 64 to 256 tokens cached: processor time on one thread."""
+BASE_CPU = PassCosts(rows=(1, 2, 4, 8, 16, 32), costs=(1.0, 1.07, 1.26, 1.43, 1.84, 2.36))
+"""Width 576, 30 layers, vocabulary 49152 (SmolLM2-135M's shape), otherwise the same."""
+ACCELERATOR = PassCosts(rows=(1, 64, 256), costs=(1.0, 1.0, 1.2))
+"""An assumption, not a measurement: reading the weights bounds a pass of up to some hundred rows."""
+SMALL_WIDTH = 384
+"""Up to this embedding width the small table holds."""
+
+
+def adaptive(model: CausalModel) -> DraftLengthPolicy:
+    """The policy for a model: stored costs of its size and device, and the acceptance its checkpoint names."""
+    small = SMALL_CPU if model.config.width <= SMALL_WIDTH else BASE_CPU
+    policy = DraftLengthPolicy(costs=small if model.device.type == "cpu" else ACCELERATOR)
+    return replace(policy, acceptance=model.acceptance) if model.acceptance else policy
+
+
+class Adaptive:
+    """A schedule that asks for as many drafts as pay; see ``drafted.Schedule``.
+
+    Args:
+        policy: costs of a causal pass by its rows, the expected acceptance.
+        most: the most drafts of an outcome.
+        rounds: what a round consists of.
+        num_sequences: A.
+    """
+
+    def __init__(self, policy: DraftLengthPolicy, most: int, rounds: Rounds, num_sequences: int) -> None:
+        self._policy, self._most, self._rounds = policy, most, rounds
+        self._history = History.empty(num_sequences)
+
+    def lengths(self, session: Session, num_drafts: Tensor, width: int) -> Tensor:
+        """See ``drafted.Schedule.lengths``."""
+        levels, held = self._policy.levels(self._history), num_drafts.tolist()
+        if self._rounds == "one-pass":
+            made = [one_pass_lengths(self._policy, level, self._most)[w] for level, w in zip(levels, held, strict=True)]
+            wanted = torch.tensor([row[: width + 1] for row in made], dtype=torch.long).view(len(made), width + 1)
+        else:
+            counts = [two_pass_length(self._policy, level, self._most, self._rounds == "anchored") for level in levels]
+            wanted = torch.zeros(len(counts), width + 1, dtype=torch.long)
+            wanted[:, 0] = torch.tensor(counts, dtype=torch.long) * (num_drafts == 0)
+        return torch.minimum(wanted, room(session, width, self._most))
+
+    def observe(self, num_tested: Tensor, num_kept: Tensor, alive: Tensor) -> None:
+        """See ``drafted.Schedule.observe``."""
+        history = self._policy.after(self._history, num_tested.numpy(), num_kept.numpy())
+        self._history = history.select(alive.numpy())
+
+
+@lru_cache(maxsize=1024)
+def one_pass_lengths(policy: DraftLengthPolicy, level: int, most: int) -> tuple[tuple[int, ...], ...]:
+    """Drafts to ask for by drafts in hand (0 .. most) and outcome (0 .. most, none beyond those in hand)."""
+    held, extra = np.arange(most + 1)[:, None], np.arange(min(most * (most + 1), MOST_MASKS) + 1)
+    charge = policy.costs(held + 1 + extra) + _TIE * extra
+    lengths = np.tril(cheapest(policy.survival(level, most), charge))
+    return tuple(tuple(row) for row in lengths.tolist())
+
+
+@lru_cache(maxsize=1024)
+def two_pass_length(policy: DraftLengthPolicy, level: int, most: int, is_anchored: bool) -> int:
+    """Drafts of a round of two passes; 0 is one pass that decides one token.
+
+    Both passes have a row more than drafts. The test decides those kept and one more; the drafting pass decides one
+    too, unless the anchor is in the view.
+    """
+    drafts = np.arange(most + 1)
+    decided = policy.survival(level, most).cumsum() + (0 if is_anchored else drafts > 0)
+    cost = policy.costs(drafts + 1) * np.where(drafts > 0, 2, 1) + _TIE * drafts
+    return int((decided / cost).argmax())

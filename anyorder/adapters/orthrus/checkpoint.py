@@ -1,0 +1,137 @@
+"""A view on disk: its weights alone, and beside them which base they were trained on.
+
+``view.safetensors`` names a copy after the projection it is of, ``model.layers.0.self_attn.q_proj_diff.weight`` and so
+on, as the published checkpoints do, and adds ``mask_embedding``. ``view.json`` holds the block, the anchor, the
+measured acceptance, and the base's place and hash: on another base a view drafts nonsense without any other sign.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from anyorder.adapters.causal.added import fingerprint
+from anyorder.adapters.causal.convert import load as load_causal
+from anyorder.adapters.causal.convert import parts_of_projections
+from anyorder.adapters.causal.network import CausalModel
+from anyorder.adapters.orthrus.view import attach, check_has_view, view_of
+
+_SETTINGS, _WEIGHTS = "view.json", "view.safetensors"
+
+
+def save_view(model: CausalModel, directory: str | Path, *, base: str) -> None:
+    """Write the view, not the base.
+
+    Args:
+        model: with a view, its weights not packed.
+        directory: made if need be.
+        base: where the base can be loaded from.
+
+    Raises:
+        ValueError: if there is no view, or the weights are packed.
+    """
+    check_has_view(model)
+    if model.head.packing != "plain":
+        raise ValueError("a view is saved before the weights are packed: the base could not be told by its hash")
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    settings: dict[str, Any] = {
+        "block": model.block,
+        "anchor": "trainable" if model.anchor_in_view else "frozen",
+        "acceptance": list(model.acceptance),
+        "base": base,
+        "base_hash": fingerprint(model),
+    }
+    weights = {name: tensor.detach().clone().contiguous() for name, tensor in _named(model).items()}
+    save_file(weights, directory / _WEIGHTS)
+    (directory / _SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def load_view(model: CausalModel | Any, directory: str | Path) -> CausalModel:
+    """Attach what ``save_view`` wrote to its base.
+
+    Args:
+        model: the base, see ``attach``.
+        directory: where the view lies.
+
+    Raises:
+        FileNotFoundError: if there is no ``view.json``.
+        ValueError: if the base is not the one it was trained on (seen in float32), or cannot take a view.
+    """
+    settings, directory = _settings(directory), Path(directory)
+    network = attach(model, block=settings["block"], anchor=settings["anchor"])
+    if network.embedding.dtype == torch.float32 and fingerprint(network) != settings["base_hash"]:
+        raise ValueError("the base's weights are not those this view was trained on")
+    read_view(network, load_file(directory / _WEIGHTS))
+    network.acceptance = tuple(settings["acceptance"])
+    return network.requires_grad_(False).eval()
+
+
+def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.dtype = torch.float32) -> CausalModel:
+    """A view together with its base, ready to decode.
+
+    Args:
+        directory: what ``save_view`` wrote.
+        base: the base's place, if it is not where it was.
+        dtype: of the weights.
+    """
+    return load_view(load_causal(base or base_of(directory), dtype=dtype), directory)
+
+
+def base_of(directory: str | Path) -> str:
+    """Where the base of a saved view lay when it was saved."""
+    return str(_settings(directory)["base"])
+
+
+def read_view(model: CausalModel, weights: Mapping[str, Tensor]) -> None:
+    """Give a view its weights, by the published names; names of the base beside them are not read.
+
+    Args:
+        model: with a view.
+        weights: the copies, and ``mask_embedding``. A published checkpoint has a row of its embedding instead: pass
+            ``weights | {"mask_embedding": weights["model.embed_tokens.weight"][mask_token_id]}``.
+
+    Raises:
+        ValueError: if a copy is missing or has another shape.
+    """
+    check_has_view(model)
+    for name, tensor in _named(model).items():
+        found = weights.get(name)
+        if found is None or found.shape != tensor.shape:
+            got = "nothing" if found is None else f"shape {tuple(found.shape)}"
+            raise ValueError(f"the view needs {name} of shape {tuple(tensor.shape)}; got {got}")
+        with torch.no_grad():
+            tensor.copy_(found)
+
+
+def _settings(directory: str | Path) -> dict[str, Any]:
+    path = Path(directory) / _SETTINGS
+    if not path.is_file():
+        raise FileNotFoundError(f"{directory} holds no {_SETTINGS}: it was not written by orthrus.save_view")
+    return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+
+def _named(model: CausalModel) -> dict[str, Tensor]:
+    """Views into the trained tensors by their published names; ours hold several projections each."""
+    named: dict[str, Tensor] = {"mask_embedding": model.mask_embedding}
+    of_attention = [item for item in parts_of_projections(model.config).items() if item[0].startswith("attention.")]
+    for depth in range(model.config.num_layers):
+        attention, prefix = model.layer(depth).attention, f"model.layers.{depth}."
+        for routed, (_, parts) in zip((attention.inputs, attention.output), of_attention, strict=True):
+            own = view_of(routed)
+            for kind, whole in (("weight", own.weight), ("bias", own.bias)):
+                if whole is not None:
+                    pieces = torch.split(whole, [size for _, size in parts])
+                    named |= {
+                        f"{prefix}{part}_diff.{kind}": piece for (part, _), piece in zip(parts, pieces, strict=True)
+                    }
+        if attention.for_masks is not None:
+            named[f"{prefix}self_attn.q_norm_diff.weight"] = attention.for_masks.query
+            named[f"{prefix}self_attn.k_norm_diff.weight"] = attention.for_masks.key
+    return named

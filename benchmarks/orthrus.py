@@ -1,0 +1,231 @@
+"""Orthrus against plain cached autoregressive decoding: tokens a pass, seconds, equal texts, memory, in one run.
+
+    python -m benchmarks.orthrus runs/orthrus-8/best runs/orthrus-8-published/best     # views that save_view wrote
+    python -m benchmarks.orthrus --smoke                                               # random tiny ones: does it run
+
+Every method runs on packed linear layers. Printed first is what rows cost, T(1) to T(16): a method that decides t
+tokens a pass of R rows wins where T(R) / T(1) < t. Then for each batch size every view in every cycle, greedy and at
+temperature 1; "equal" is the share of greedy texts that are plain decoding's, "ties" the share that leave it where the
+two likeliest tokens are within 1e-4; "dist", distinct-3, tells text that repeats itself, which flatters every drafter.
+"contrary" is a view that always drafts what it thinks least likely. Last come long contexts, beside a drafter that
+keeps a cache of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from anyorder.adapters import causal, orthrus
+from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.causal.cache import SlotCache
+from anyorder.adapters.orthrus.checkpoint import base_of
+from benchmarks.causal_runs import Outcome, as_list, by_transformers, code_prompts, distinct, smoke_model, timed
+from benchmarks.mars_rows import row_costs
+from benchmarks.orthrus_baselines import against_itself, cache_bytes, shallow, with_own_cache
+from training import templated
+
+TIE = 1e-4
+
+
+class View(NamedTuple):
+    """A view under test: what it is called, with its base, packed."""
+
+    name: str
+    model: CausalModel
+
+
+def ours(model: CausalModel, prompts: list[Tensor], batch: int, **options: Any) -> tuple[list[list[int]], int]:
+    """``orthrus.generate`` in batches; passes are summed over sequences, so that tokens a pass are a sequence's."""
+    tokens, passes = [], 0
+    for start in range(0, len(prompts), batch):
+        results = as_list(orthrus.generate(model, prompts[start : start + batch], seed=0, **options))
+        tokens += [list(result.token_ids) for result in results]
+        passes += sum(result.stats.nfe for result in results)
+    return tokens, passes
+
+
+def methods(model: CausalModel) -> dict[str, dict[str, Any]]:
+    """Name and options of every way to decode with a view."""
+    made: dict[str, dict[str, Any]] = {}
+    if not model.anchor_in_view:
+        made |= {"one pass": {}, "one pass, every outcome": {"lookahead": "quadratic"}}
+        made["one pass, adaptive"] = {"policy": orthrus.adaptive(model)}
+    made["two passes"] = {"cycle": "two-pass"}
+    if model.anchor_in_view:
+        made["two passes, denoised twice"] = {"denoising": 2}
+    made["two passes, adaptive"] = {"cycle": "two-pass", "policy": orthrus.adaptive(model)}
+    return made | {f"{name}, T = 1": options | {"temperature": 1.0} for name, options in made.items()}
+
+
+@torch.no_grad()
+def agreement(model: CausalModel, prompts: list[Tensor], texts: list[list[int]], wanted: list[list[int]]) -> str:
+    """The shares of texts that are equal, and that part at a tie."""
+    equal = ties = 0
+    for prompt, text, other in zip(prompts, texts, wanted, strict=True):
+        if text == other:
+            equal += 1
+            continue
+        same = next((i for i, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]), len(text))
+        tokens = torch.cat([prompt, torch.tensor(other[:same], dtype=torch.long)])
+        place = torch.arange(len(tokens))
+        hidden = model(tokens[None], place[None], (place[:, None] >= place)[None])
+        top = model.logits(hidden[:, -1:])[0, 0].topk(2).values
+        ties += bool(top[0] - top[1] < TIE)
+    return f"{equal / len(texts):6.2f} {ties / len(texts):6.2f}"
+
+
+def print_line(name: str, got: Outcome, plain: Outcome, generate_seconds: float, equal: str) -> None:
+    """One line of the table."""
+    each = got.seconds / max(got.num_tokens, 1)
+    print(
+        f"{name:44} {got.num_tokens / max(got.passes, 1):9.2f} {each * 1e3:9.2f} "
+        f"{plain.seconds / max(plain.num_tokens, 1) / each:8.2f} {generate_seconds / each:11.2f} {equal:13} "
+        f"{distinct(got.tokens):6.2f}"
+    )
+
+
+def compare(views: list[View], plain: CausalModel, prompts: list[Tensor], args: argparse.Namespace, batch: int) -> None:
+    """Every view in every cycle against plain decoding, at one batch size."""
+    limit, repeats = args.max_new_tokens, args.repeats
+    reference = causal.to_transformers(plain)
+    generate = timed(lambda: by_transformers(reference, prompts, limit), repeats)
+    generate_seconds = generate.seconds / max(generate.num_tokens, 1)
+    first = views[0].model
+    greedy = timed(lambda: ours(first, prompts, batch, block=1, max_new_tokens=limit), repeats)
+    print(
+        f"\nbatch {batch}, {len(prompts)} prompts, at most {limit} tokens; "
+        f"generate takes {generate_seconds * 1e3:.2f} ms a token"
+    )
+    print(f"{'':44} {'tokens':>9} {'ms':>9} {'x our':>8} {'x generate':>11} {'equal':>6} {'ties':>6} {'dist':>6}")
+    print(f"{'':44} {'a pass':>9} {'a token':>9} {'AR':>8} {'(batch 1)':>11}")
+    print_line(
+        "AR, our cache", greedy, greedy, generate_seconds, agreement(plain, prompts, greedy.tokens, generate.tokens)
+    )
+    for view in views:
+        for name, options in methods(view.model).items():
+            got = timed(
+                lambda m=view.model, o=options: ours(m, prompts, batch, max_new_tokens=limit, **o),  # type: ignore[misc]
+                repeats,
+            )
+            equal = "" if "temperature" in options else agreement(plain, prompts, got.tokens, greedy.tokens)
+            print_line(f"{view.name}, {name}", got, greedy, generate_seconds, equal)
+        tokens, passes = against_itself(view.model, prompts, limit)
+        rate = sum(map(len, tokens)) / max(passes, 1)
+        print(f"{f'{view.name}, contrary':44} {rate:9.2f} {'':30} {agreement(plain, prompts, tokens, greedy.tokens)}")
+
+
+def long_contexts(view: View, drafter: CausalModel, prompt: Tensor, args: argparse.Namespace) -> None:
+    """Bytes beside those of plain decoding, and tokens a second, by the length of the context."""
+    model, limit, width = view.model, args.max_new_tokens, (view.model.block or 1) - 1
+    print(f"\n{view.name}: extra memory for keys and values, and tokens a second, by context")
+    print(f"{'context':>8} {'view, bytes':>12} {'drafter, bytes':>15} {'AR':>8} {'view':>8} {'drafter':>8}")
+    for length in args.contexts:
+        text = prompt.repeat(-(-length // len(prompt)))[:length]
+        runs = {
+            "AR": lambda t=text: ours(model, [t], 1, block=1, max_new_tokens=limit, eos_ids=()),
+            "view": lambda t=text: ours(model, [t], 1, max_new_tokens=limit, eos_ids=()),
+        }
+        extra = _cache_bytes_of(model, runs["view"]) - _cache_bytes_of(model, runs["AR"])
+        # The prompt is read by all alike and would hide what decoding costs.
+        speeds = {name: (limit - 1) / max(_after_prompt(model, text, run), 1e-9) for name, run in runs.items()}
+        beside: list[int] = []
+
+        def drafted(text: Tensor = text, beside: list[int] = beside) -> tuple[list[list[int]], int]:
+            made = with_own_cache(model, drafter, text, limit, width=width)
+            beside.append(made.drafter_bytes)
+            return [made.tokens], made.num_passes
+
+        speeds["drafter"] = (limit - 1) / max(_after_prompt(model, text, drafted), 1e-9)
+        print(f"{length:8d} {extra:12d} {beside[0]:15d} " + " ".join(f"{speed:8.1f}" for speed in speeds.values()))
+
+
+def _cache_bytes_of(model: CausalModel, run: Callable[[], object]) -> int:
+    """Bytes of the caches that a run makes."""
+    made: list[int] = []
+
+    def new_cache(batch: int, num_slots: int) -> SlotCache:
+        cache = CausalModel.new_cache(model, batch, num_slots)
+        made.append(cache_bytes(cache))
+        return cache
+
+    with patch.object(model, "new_cache", new_cache):
+        run()
+    return sum(made)
+
+
+def _after_prompt(model: CausalModel, text: Tensor, run: Any) -> float:
+    """Seconds of a run less those of reading its prompt."""
+    whole = timed(run, 1).seconds
+    read = timed(lambda: ours(model, [text], 1, block=1, max_new_tokens=1), 1).seconds
+    return float(whole - read)
+
+
+def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[Tensor]]:
+    """The views, their base as it was, and the prompts."""
+    if args.smoke:
+        views = []
+        for anchor in ("frozen", "trainable"):
+            model = orthrus.attach(smoke_model(), block=4, anchor=anchor)
+            views.append(View(f"{anchor}, K = 4", model.requires_grad_(False).pack("packed")))
+        return views, smoke_model(), templated.draw_prompts(0, args.prompts)
+    views = []
+    for path in args.views:
+        model = orthrus.load(path)
+        views.append(View(f"{path.parent.name}, K = {model.block}", model.pack("packed")))
+    base = base_of(args.views[0])
+    if args.corpus == "templated":
+        return views, causal.load(base), templated.draw_prompts(0, args.prompts)
+    prompts = code_prompts(Path(base) / "tokenizer.model", args.prompts, args.prompt_length)
+    return views, causal.load(base), prompts
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("views", type=Path, nargs="*", help="directories that orthrus.save_view wrote, of one base")
+    parser.add_argument("--corpus", choices=("python-stdlib", "templated"), default="python-stdlib")
+    parser.add_argument("--prompts", type=int, default=16)
+    parser.add_argument("--prompt_length", type=int, default=64)
+    parser.add_argument("--max_new_tokens", type=int, default=96)
+    parser.add_argument("--batches", type=int, nargs="*", default=[1, 8])
+    parser.add_argument("--contexts", type=int, nargs="*", default=[1024, 8192, 32768])
+    parser.add_argument("--drafter_layers", type=int, default=1, help="of the drafter with a cache of its own")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--smoke", action="store_true", help="random tiny views, seconds")
+    args = parser.parse_args(arguments)
+    if not args.views and not args.smoke:
+        parser.error("name directories of views, or --smoke")
+    return args
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure and print; see the module's docstring."""
+    args = parse(arguments)
+    torch.set_num_threads(args.threads)
+    views, plain, prompts = open_views(args)
+    costs = row_costs(views[0].model, args.prompt_length, 5 if args.smoke else 50)
+    print(
+        "ms of a pass: "
+        + ", ".join(f"T({rows}) {took * 1e3:.2f} ({took / costs[1]:.2f})" for rows, took in costs.items())
+    )
+    for batch in args.batches:
+        compare(views, plain, prompts, args, batch)
+    drafter = shallow(plain, args.drafter_layers).pack("packed")
+    for view in views:
+        # Longer than it was made for: what counts here is what a pass costs, not what it says.
+        most = max(args.contexts, default=0) + args.max_new_tokens
+        view.model.config = dataclasses.replace(view.model.config, max_length=most)
+        long_contexts(view, drafter, torch.cat(prompts), args)
+
+
+if __name__ == "__main__":
+    main()

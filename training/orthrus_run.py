@@ -1,0 +1,49 @@
+"""An Orthrus run: the base with a fresh view, and material, then Lightning until steps or minutes are used up."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from anyorder.adapters import causal, orthrus
+from training.causal_report import CausalReport, Judge
+from training.causal_run import open_material
+from training.clock import Clock
+from training.orthrus_config import FitOrthrusConfig
+from training.orthrus_module import OrthrusModule, held_out_figures
+from training.trainer import train
+
+
+def fit(config: FitOrthrusConfig) -> Path:
+    """Train; returns the directory of the best view.
+
+    Raises:
+        ValueError: if the data, the base or the options do not work.
+    """
+    clock, options = Clock(config.run), config.orthrus
+    base = find_base(config.run.init_from or "")
+    material = open_material(config, options.block)
+    network = orthrus.attach(causal.load(base), block=options.block, anchor=options.anchor).train()
+    judge = Judge(
+        ("loss", "agreement"),
+        partial(held_out_figures, network, material.held_out, options),
+        lambda figures: figures["kl"],
+        partial(orthrus.save_view, network, base=base),
+    )
+    module = OrthrusModule(network, config, clock, material.to_batch)
+    train(module, material.data, CausalReport(network, judge, config.run), config.run, material.checkpoint)
+    return config.run.out / "best"
+
+
+def find_base(start: str) -> str:
+    """Where the model of ``start`` lies: a run's best, a directory, or a Hub id.
+
+    Raises:
+        ValueError: for a LoRA, which is no model of its own.
+    """
+    for path in (Path(start) / "best", Path(start)):
+        if (path / "mars.json").is_file() and not (path / "config.json").is_file():
+            raise ValueError(f"{path} holds a LoRA: a view is of a whole model")
+        if (path / "config.json").is_file():
+            return str(path)
+    return start
