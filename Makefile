@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 2
 export MKL_NUM_THREADS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench
+.PHONY: help demo test lint format bench docs
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -18,7 +18,7 @@ help: ## this list
 demo: $(VENV)/.installed ## fill the blanks of a small program and show how it was decided
 	@$(BIN)/anyorder demo
 
-test: lint ## all checks: style, types, layers, tests
+test: lint docs ## all checks: style, types, layers, documentation, tests
 	@$(BIN)/python -m pytest
 
 lint: $(VENV)/.installed-dev ## style, types, layers
@@ -34,6 +34,9 @@ format: $(VENV)/.installed-dev ## rewrite the files in the house's format
 bench: $(VENV)/.installed-dev ## seconds a pass against the floor, and against the published algorithm
 	@$(BIN)/python -m benchmarks.decode
 
+docs: $(VENV)/.installed-docs ## the documentation site, into site/; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "anyorder needs Python 3.11 or newer, but $(PYTHON) is %d.%d: use make PYTHON=/path/to/python3.11" % v[:2])'
 	@echo "Creating the environment $(VENV)"
@@ -47,5 +50,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing what the tests need into $(VENV) (once; PyTorch is large)"
-	@$(PIP) --editable '.[all,dev]'
+	@$(PIP) --editable '.[all,dev,docs]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what the documentation needs into $(VENV) (once; PyTorch is large)"
+	@$(PIP) --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
