@@ -135,6 +135,7 @@ class WikiText:
     def __init__(self, text: str, scorer: Scorer, *, offsets: Offsets = words, options: MaskingOptions | None = None):
         self._options = options if options is not None else MaskingOptions()
         self._scorer = scorer
+        self._scored: dict[str, tuple[float, list[int]]] = {}
         self._items = cut(text, offsets, self._options)
         self.name = f"wikitext {self._options.length} tokens"
 
@@ -149,11 +150,16 @@ class WikiText:
     def score(self, filled: Sequence[Filled], *, track: Track[Any] = untracked) -> list[dict[str, float]]:
         """Negative log-density a token of the completed text under the scorer, and the entropy of its tokens.
 
-        A chunk none of whose completed texts has two tokens has no perplexity and counts as missing.
+        A chunk none of whose completed texts has two tokens has no perplexity and counts as missing. A text is scored
+        once however many samples, baselines and methods share it.
         """
         values = []
         for item, samples in track(filled, len(filled), f"scoring with {self._scorer.name}"):
-            scored = self._scorer.score([item.filled(sample.texts) for sample in samples])
+            texts = [item.filled(sample.texts) for sample in samples]
+            unknown = [text for text in dict.fromkeys(texts) if text not in self._scored]
+            if unknown:
+                self._scored.update(zip(unknown, self._scorer.score(unknown), strict=True))
+            scored = [self._scored[text] for text in texts]
             # Without a second token there is no perplexity; 0 nats would make an empty text the best of all.
             nats = [total / (len(ids) - 1) for total, ids in scored if len(ids) > 1]
             known = {"log-perplexity": sum(nats) / len(nats)} if nats else {}

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -64,6 +65,20 @@ def test_values_are_means_over_samples_of_what_the_scorer_says() -> None:
     assert values["log-perplexity"] == pytest.approx(sum(len(t) / (len(t) - 1) for t in texts) / 2)
     assert values["entropy"] == pytest.approx(sum(entropy([ord(c) for c in t]) for t in texts) / 2)
     assert task.describe()["scorer"] == "lengths"
+
+
+def test_a_text_is_scored_once_for_all_samples_baselines_and_methods() -> None:
+    class Counting(Lengths):
+        asked: ClassVar[list[str]] = []
+
+        def score(self, texts: Sequence[str]) -> list[tuple[float, list[int]]]:
+            self.asked.extend(texts)
+            return super().score(texts)
+
+    task = WikiText(TEXT, Counting(), options=MaskingOptions(chunks=2, length=4, masked=0.5))
+    filled = [Filled(item, [Sample(texts=item.reference)] * 2) for item in task.items()]
+    assert task.score(filled) == task.score(filled)
+    assert Counting.asked == [item.filled(item.reference) for item in task.items()]
 
 
 def test_entropy_is_that_of_the_token_counts() -> None:
