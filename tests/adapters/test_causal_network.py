@@ -189,7 +189,7 @@ def test_a_mask_id_beyond_the_vocabulary_is_a_sentence_and_no_index_error() -> N
 def test_the_adapters_import_without_transformers() -> None:
     code = (
         "import sys; sys.modules['transformers'] = None\n"
-        "from anyorder.adapters import causal, mars\n"
+        "from anyorder.adapters import causal, mars, orthrus\n"
         "try: causal.load('somewhere')\n"
         "except ImportError as error: print(error)"
     )
