@@ -17,7 +17,7 @@ from training.allocator import release_freed_memory
 from training.config import RunConfig
 from training.data import FitData
 from training.exports import export
-from training.logs import log_text
+from training.logs import log_text, open_bar
 from training.module import FitModule
 from training.resume import LAST
 from training.validation import evaluate, held_out_set
@@ -82,14 +82,7 @@ class Report(Callback):
         """Open the bar."""
         self._begin = (module.clock.used, module.tokens_seen)
         if trainer.is_global_zero:
-            total = self.config.max_steps or round(60 * (self.config.minutes or 0))
-            done = (
-                "{n_fmt}/{total_fmt} steps"
-                if self.config.max_steps
-                else f"{{n:.0f}}/{{total}} s of {self.config.clock} time"
-            )
-            layout = f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {done} [{{elapsed}}<{{remaining}}{{postfix}}]"
-            self._bar = tqdm(total=total, desc=self.config.out.name, mininterval=1, bar_format=layout)
+            self._bar = open_bar(self.config)
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, _out: Any, _batch: Any, _index: int) -> None:
         """After every step."""

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from anyorder.adapters.causal import CausalModel
 from training.config import RunConfig
+from training.logs import open_bar
 
 
 class Judge(NamedTuple):
@@ -51,7 +52,7 @@ class CausalReport(Callback):
         run, minutes = self.run, module.clock.seconds / 60
         parts = dict(zip(self.judge.parts, module.train_loss.tolist(), strict=True))
         if self._bar is None:
-            self._bar = tqdm(total=run.max_steps or round(60 * (run.minutes or 0)), desc=run.out.name, mininterval=1)
+            self._bar = open_bar(run)
         self._bar.n = min(module.steps if run.max_steps else round(60 * minutes), self._bar.total)
         self._bar.set_postfix(step=module.steps, **{name: f"{value:.3f}" for name, value in parts.items()})
         due = module.steps % run.validate_every == 0 if run.validate_every else minutes >= self._next
@@ -64,6 +65,11 @@ class CausalReport(Callback):
             return
         if trainer.logger is not None:
             trainer.logger.log_metrics(figures, module.steps)
+
+    def on_train_end(self, _trainer: Trainer, _module: Any) -> None:
+        """Close the bar."""
+        if self._bar is not None:
+            self._bar.close()
 
     def _validate(self, trainer: Trainer) -> dict[str, float]:
         """Measure, and write what is best so far and, at the end, what came last."""

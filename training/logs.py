@@ -1,4 +1,4 @@
-"""Where a run's figures go: ``log.csv``, one line a report, or TensorBoard or Weights & Biases through Lightning."""
+"""How a run tells about itself: ``log.csv``, TensorBoard or Weights & Biases, and a bar on the terminal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.utilities import rank_zero_only
+from tqdm import tqdm
 
 from training.config import RunConfig
 from training.files import write_atomically
@@ -76,3 +77,11 @@ def log_text(logger: Logger | None, directory: Path, name: str, text: str, step:
     folder = directory / "samples"
     folder.mkdir(exist_ok=True)
     write_atomically(folder / f"{step:08d}.txt", text.encode())
+
+
+def open_bar(run: RunConfig) -> tqdm[Any]:
+    """A progress bar of a run, over steps or over the time that its clock counts."""
+    total = run.max_steps or round(60 * (run.minutes or 0))
+    done = "{n_fmt}/{total_fmt} steps" if run.max_steps else f"{{n:.0f}}/{{total}} s of {run.clock} time"
+    layout = f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {done} [{{elapsed}}<{{remaining}}{{postfix}}]"
+    return tqdm(total=total, desc=run.out.name, mininterval=1, bar_format=layout)
