@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 2
 export MKL_NUM_THREADS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench docs
+.PHONY: help demo test lint format bench docs notebooks
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -36,6 +36,9 @@ bench: $(VENV)/.installed-dev ## seconds a pass against the floor, and against t
 
 docs: $(VENV)/.installed-docs ## the documentation site, into site/; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebooks: docs ## run the notebooks and render them, into site/notebooks/
+	@PYTHONPATH=$(CURDIR) $(BIN)/jupyter nbconvert --to html --execute --output-dir site/notebooks notebooks/*.ipynb
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "anyorder needs Python 3.11 or newer, but $(PYTHON) is %d.%d: use make PYTHON=/path/to/python3.11" % v[:2])'
