@@ -35,7 +35,7 @@ def render(text: str, spans: Sequence[FilledSpan], log_prob: float) -> str:
     parts.append(html.escape(text[at:]))
     count = sum(len(span.token_ids) for span in spans)
     return (
-        f'<pre style="white-space:pre-wrap;line-height:1.6">\n{"".join(parts)}</pre>'
+        f'<pre style="white-space:pre-wrap;font-family:monospace;line-height:1.6">\n{"".join(parts)}</pre>'
         f'<div style="font-size:smaller;opacity:0.7">{count} tokens, log-density {log_prob:.2f} nats. '
         "Shade: probability (darker is less likely). Underline: round.</div>"
     )
