@@ -49,7 +49,8 @@ def published_batch(
             sure &= torch.arange(sure.shape[1]) < num_masks[:, None]
             kept = sure.long().cumprod(1).sum(1)
             book.decide(logits.argmax(-1), (kept + 1) * is_active, limit)
-        book.encoded = encoded
+        # The row that waited last encoded its newest token too, whose row has to answer in the next pass.
+        book.encoded = torch.minimum(encoded, book.decided - 1)
         book.drop_finished()
     return Run(book.result, passes)
 
