@@ -1,0 +1,251 @@
+"""Every method on every piece: what it wrote and what that is worth, then what it takes, all methods in turn.
+
+What was written is looked at one piece at a time; times are those of batches. Texts are greedy where they are held to a
+reference, whatever the temperature of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+from infill_eval.comparison.judging import Judge, Verdict, compared, distinct, is_greedy, leading, nats
+from infill_eval.comparison.memory import Job, Memory, measured
+from infill_eval.comparison.methods import AnySubset, Causal, Written, trace
+from infill_eval.comparison.models import Contestant
+from infill_eval.comparison.pieces import Piece
+from infill_eval.estimates import Estimate
+from infill_eval.stopwatch import speed_against, take_turns
+from infill_eval.tasks.base import Track, untracked
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """What is measured.
+
+    Attributes:
+        pieces: how many pieces of text.
+        context: tokens on the left of a blank, at most, and on its right.
+        tokens: tokens of a blank.
+        temperature: 0 is greedy.
+        batches: batch sizes that are timed.
+        repeats: timings of each, of which the median is shown; one more before them warms up.
+        seed: of pieces and samples.
+        draft_length: drafts a round of the any-subset model; ``None`` lets the library choose.
+        memory: whether to measure memory, in a process a method.
+    """
+
+    pieces: int = 16
+    context: int = 64
+    tokens: int = 48
+    temperature: float = 0.0
+    batches: tuple[int, ...] = (1, 4)
+    repeats: int = 3
+    seed: int = 0
+    draft_length: int | None = None
+    memory: bool = True
+
+    def __post_init__(self) -> None:
+        if min(self.pieces, self.context, self.tokens, self.repeats, *self.batches) < 1:
+            raise ValueError("pieces, context, tokens, repeats and batch sizes must be at least 1")
+        if self.temperature < 0:
+            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
+        if max(self.batches) > self.pieces:
+            raise ValueError(f"a batch of {max(self.batches)} needs as many pieces, got --pieces {self.pieces}")
+
+
+class Took(NamedTuple):
+    """What one method took at one batch size.
+
+    Attributes:
+        seconds_a_token: median over repeats.
+        ratio: how much faster than the baseline, within a repeat.
+        fewer_passes: the baseline's passes over its own, a batch taking as many as its slowest piece.
+    """
+
+    seconds_a_token: float
+    ratio: float
+    fewer_passes: float
+
+    @property
+    def pass_cost(self) -> float:
+        """What a pass costs in passes of the baseline, T(R) / T(1): drafting pays where ``fewer_passes`` is more."""
+        return self.fewer_passes / self.ratio
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One method on one task.
+
+    Attributes:
+        method: its name.
+        model: the model's name.
+        tokens_a_pass: of one piece at a time.
+        rows_a_pass: rows a pass computes beyond those that read the context.
+        costs: passes that the token at each place of the blank took, on average.
+        nats: negative log-density a token of what was written, under the method's own model.
+        truth_nats: the same of what stood there.
+        right: tokens right before the first wrong one.
+        exact: share of pieces whose blank is what stood there, whole.
+        verdicts: greedy texts equal to the reference's, parting at a tie, and others.
+        distinct: share of three-token runs that are not repeated.
+        is_lossless: what the library declares.
+        took: by batch size.
+        memory: of the largest batch.
+    """
+
+    method: str
+    model: str
+    tokens_a_pass: float
+    rows_a_pass: float
+    costs: tuple[float, ...]
+    nats: float
+    truth_nats: float
+    right: Estimate
+    exact: float
+    verdicts: dict[Verdict, int]
+    distinct: float
+    is_lossless: bool
+    took: dict[int, Took]
+    memory: Memory | None = None
+
+
+def measure(
+    contestants: Sequence[Contestant],
+    pieces: Sequence[Piece],
+    options: CompareOptions,
+    *,
+    infill: bool = False,
+    track: Track[Any] = untracked,
+) -> list[Row]:
+    """One row a method; the first one is what the others' speed is measured against.
+
+    Args:
+        contestants: the models.
+        pieces: what to fill.
+        options: how.
+        infill: keep what stands behind the blank; methods that cannot see it are left out.
+        track: shows progress.
+
+    Raises:
+        ValueError: if a piece is longer than a model was made for.
+    """
+    given = list(pieces) if infill else [piece.unfinished() for piece in pieces]
+    entered = [(one, method) for one in contestants for method in one.methods if _can(method, options, infill=infill)]
+    for one, _ in entered:
+        longest = max(len(piece.left) + len(piece.truth) + len(piece.right) for piece in given)
+        if longest > one.max_length:
+            raise ValueError(f"{one.source.label} takes {one.max_length} tokens, and a piece has {longest}")
+    task = "infilling" if infill else "completion"
+    references = {
+        one.source.label: [one.reference.write([piece], temperature=0.0)[0].tokens for piece in given]
+        for one in dict((each.source.label, each) for each, _ in entered).values()
+    }
+    took = _time([method for _, method in entered], given, options, track, task)
+    rows = []
+    for one, method in track(entered, len(entered), f"{task}: texts"):
+        memory = _memory(one, method, given, options)
+        rows.append(_row(one, method, given, references[one.source.label], options, took[method.name], memory))
+    return rows
+
+
+def _can(method: AnySubset | Causal, options: CompareOptions, *, infill: bool) -> bool:
+    return (method.can_infill or not infill) and (method.can_sample or options.temperature == 0)
+
+
+def _row(  # noqa: PLR0913, PLR0917 - the parts of a row
+    one: Contestant,
+    method: AnySubset | Causal,
+    pieces: Sequence[Piece],
+    references: Sequence[Sequence[int]],
+    options: CompareOptions,
+    took: dict[int, Took],
+    memory: Memory | None,
+) -> Row:
+    traced = [trace(method, piece, temperature=options.temperature, seed=options.seed) for piece in pieces]
+    written = [made for made, _ in traced]
+    greedy = written if options.temperature == 0 else [method.write([p], temperature=0.0)[0] for p in pieces]
+    total = sum(len(made.tokens) for made in written)
+    density = partial(_nats, one.judge)
+    return Row(
+        method=method.name,
+        model=one.source.label,
+        tokens_a_pass=total / sum(made.passes for made in written),
+        rows_a_pass=sum(made.rows for made in written) / sum(made.passes for made in written),
+        costs=tuple(fmean(place) for place in zip(*(costs for _, costs in traced), strict=True)),
+        nats=density(pieces, [made.tokens for made in written]) / total,
+        truth_nats=density(pieces, [piece.truth for piece in pieces]) / total,
+        right=Estimate.of([leading(made.tokens, piece.truth) for made, piece in zip(written, pieces, strict=True)]),
+        exact=fmean(made.tokens == piece.truth for made, piece in zip(written, pieces, strict=True)),
+        verdicts=_verdicts(one, method, pieces, greedy, references),
+        distinct=distinct([made.tokens for made in written]),
+        is_lossless=all(made.is_lossless for made in written),
+        took=took,
+        memory=memory,
+    )
+
+
+def _nats(judge: Judge, pieces: Sequence[Piece], texts: Sequence[Sequence[int]]) -> float:
+    """Nats of all texts together."""
+    return sum(nats(judge.logits(piece, text), text) for piece, text in zip(pieces, texts, strict=True))
+
+
+def _verdicts(
+    one: Contestant,
+    method: AnySubset | Causal,
+    pieces: Sequence[Piece],
+    greedy: Sequence[Written],
+    references: Sequence[Sequence[int]],
+) -> dict[Verdict, int]:
+    """How greedy texts fare against the reference's; the reference's own against the likeliest tokens of one pass."""
+    found: dict[Verdict, int] = {"equal": 0, "tie": 0, "other": 0}
+    for piece, made, wanted in zip(pieces, greedy, references, strict=True):
+        if method is one.reference:
+            found[is_greedy(one.judge.logits(piece, made.tokens), made.tokens)] += 1
+        else:
+            found[compared(partial(one.judge.logits, piece), made.tokens, wanted)] += 1
+    return found
+
+
+def _time(
+    methods: Sequence[AnySubset | Causal],
+    pieces: Sequence[Piece],
+    options: CompareOptions,
+    track: Track[Any],
+    task: str,
+) -> dict[str, dict[int, Took]]:
+    """Every method at every batch size, in turn; ratios are to the first."""
+    took: dict[str, dict[int, Took]] = {method.name: {} for method in methods}
+    num_tokens = sum(len(piece.truth) for piece in pieces)
+    for batch in options.batches:
+        runs = {method.name: partial(_passes, method, pieces, batch, options) for method in methods}
+        turns = take_turns(runs, options.repeats, track=track, label=f"{task}: batch {batch}")
+        first = methods[0].name
+        for name, seconds in turns.seconds.items():
+            took[name][batch] = Took(
+                seconds_a_token=median(seconds) / num_tokens,
+                ratio=speed_against(turns.seconds[first], seconds),
+                fewer_passes=turns.results[first] / turns.results[name],
+            )
+    return took
+
+
+def _passes(method: AnySubset | Causal, pieces: Sequence[Piece], batch: int, options: CompareOptions) -> int:
+    """Decode all pieces in batches; each batch takes as many passes as its slowest piece."""
+    passes = 0
+    for start in range(0, len(pieces), batch):
+        made = method.write(pieces[start : start + batch], temperature=options.temperature, seed=options.seed)
+        passes += max(one.passes for one in made)
+    return passes
+
+
+def _memory(
+    one: Contestant, method: AnySubset | Causal, pieces: Sequence[Piece], options: CompareOptions
+) -> Memory | None:
+    if not options.memory:
+        return None
+    batch = pieces[: max(options.batches)]
+    return measured(Job(one.source, options.draft_length, method.name, batch, options.temperature))
