@@ -14,47 +14,13 @@ from typing import Any, NamedTuple
 
 from infill_eval.comparison.judging import Judge, Verdict, compared, distinct, is_greedy, leading, nats
 from infill_eval.comparison.memory import Job, Memory, measured
-from infill_eval.comparison.methods import AnySubset, Causal, Written, trace
+from infill_eval.comparison.methods import AnySubset, Causal, trace
 from infill_eval.comparison.models import Contestant
+from infill_eval.comparison.options import CompareOptions
 from infill_eval.comparison.pieces import Piece
 from infill_eval.estimates import Estimate
 from infill_eval.stopwatch import speed_against, take_turns
 from infill_eval.tasks.base import Track, untracked
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompareOptions:
-    """What is measured.
-
-    Attributes:
-        pieces: how many pieces of text.
-        context: tokens on the left of a blank, at most, and on its right.
-        tokens: tokens of a blank.
-        temperature: 0 is greedy.
-        batches: batch sizes that are timed.
-        repeats: timings of each, of which the median is shown; one more before them warms up.
-        seed: of pieces and samples.
-        draft_length: drafts a round of the any-subset model; ``None`` lets the library choose.
-        memory: whether to measure memory, in a process a method.
-    """
-
-    pieces: int = 16
-    context: int = 64
-    tokens: int = 48
-    temperature: float = 0.0
-    batches: tuple[int, ...] = (1, 4)
-    repeats: int = 3
-    seed: int = 0
-    draft_length: int | None = None
-    memory: bool = True
-
-    def __post_init__(self) -> None:
-        if min(self.pieces, self.context, self.tokens, self.repeats, *self.batches) < 1:
-            raise ValueError("pieces, context, tokens, repeats and batch sizes must be at least 1")
-        if self.temperature < 0:
-            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
-        if max(self.batches) > self.pieces:
-            raise ValueError(f"a batch of {max(self.batches)} needs as many pieces, got --pieces {self.pieces}")
 
 
 class Took(NamedTuple):
@@ -140,10 +106,7 @@ def measure(
         if longest > one.max_length:
             raise ValueError(f"{one.source.label} takes {one.max_length} tokens, and a piece has {longest}")
     task = "infilling" if infill else "completion"
-    references = {
-        one.source.label: [one.reference.write([piece], temperature=0.0)[0].tokens for piece in given]
-        for one in dict((each.source.label, each) for each, _ in entered).values()
-    }
+    references = {one.source.label: _greedy(one.reference, given) for one in contestants}
     took = _time([method for _, method in entered], given, options, track, task)
     rows = []
     for one, method in track(entered, len(entered), f"{task}: texts"):
@@ -156,7 +119,7 @@ def _can(method: AnySubset | Causal, options: CompareOptions, *, infill: bool) -
     return (method.can_infill or not infill) and (method.can_sample or options.temperature == 0)
 
 
-def _row(  # noqa: PLR0913, PLR0917 - the parts of a row
+def _row(
     one: Contestant,
     method: AnySubset | Causal,
     pieces: Sequence[Piece],
@@ -167,7 +130,7 @@ def _row(  # noqa: PLR0913, PLR0917 - the parts of a row
 ) -> Row:
     traced = [trace(method, piece, temperature=options.temperature, seed=options.seed) for piece in pieces]
     written = [made for made, _ in traced]
-    greedy = written if options.temperature == 0 else [method.write([p], temperature=0.0)[0] for p in pieces]
+    greedy = [made.tokens for made in written] if options.temperature == 0 else _greedy(method, pieces)
     total = sum(len(made.tokens) for made in written)
     density = partial(_nats, one.judge)
     return Row(
@@ -188,6 +151,11 @@ def _row(  # noqa: PLR0913, PLR0917 - the parts of a row
     )
 
 
+def _greedy(method: AnySubset | Causal, pieces: Sequence[Piece]) -> list[tuple[int, ...]]:
+    """The greedy text of each piece, on its own."""
+    return [method.write([piece], temperature=0.0)[0].tokens for piece in pieces]
+
+
 def _nats(judge: Judge, pieces: Sequence[Piece], texts: Sequence[Sequence[int]]) -> float:
     """Nats of all texts together."""
     return sum(nats(judge.logits(piece, text), text) for piece, text in zip(pieces, texts, strict=True))
@@ -197,16 +165,16 @@ def _verdicts(
     one: Contestant,
     method: AnySubset | Causal,
     pieces: Sequence[Piece],
-    greedy: Sequence[Written],
+    greedy: Sequence[Sequence[int]],
     references: Sequence[Sequence[int]],
 ) -> dict[Verdict, int]:
     """How greedy texts fare against the reference's; the reference's own against the likeliest tokens of one pass."""
     found: dict[Verdict, int] = {"equal": 0, "tie": 0, "other": 0}
-    for piece, made, wanted in zip(pieces, greedy, references, strict=True):
+    for piece, text, wanted in zip(pieces, greedy, references, strict=True):
         if method is one.reference:
-            found[is_greedy(one.judge.logits(piece, made.tokens), made.tokens)] += 1
+            found[is_greedy(one.judge.logits(piece, text), text)] += 1
         else:
-            found[compared(partial(one.judge.logits, piece), made.tokens, wanted)] += 1
+            found[compared(partial(one.judge.logits, piece), text, wanted)] += 1
     return found
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,8 +48,22 @@ def measured(job: Job) -> Memory | None:
     """The memory of a job, in a fresh process; ``None`` where the system does not tell."""
     if not _STATUS.is_file():
         return None
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_run, (job,))
+    context = multiprocessing.get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(send, job))
+    process.start()
+    send.close()  # so that the end of the process is the end of what can be received
+    try:
+        found: Memory = receive.recv()
+    except EOFError:
+        raise RuntimeError(f"the process that measures the memory of {job.method} ended without an answer") from None
+    finally:
+        process.join()
+    return found
+
+
+def _answer(send: Connection, job: Job) -> None:
+    send.send(_run(job))
 
 
 def _run(job: Job) -> Memory:

@@ -176,9 +176,7 @@ def with_masks(name: str, network: CausalModel) -> list[Causal]:
     one_by_one = plain(f"{name} tau=1", network)
     threshold = Causal(name=f"{name} tau=0.95", network=network, generate=mars.generate, options={"tau": 0.95})
     verify: dict[str, Any] = {"mode": "verify"}
-    tested = Causal(
-        name=f"{name} verify", network=network, generate=mars.generate, options=verify, sampling=verify
-    )
+    tested = Causal(name=f"{name} verify", network=network, generate=mars.generate, options=verify, sampling=verify)
     return [one_by_one, threshold, tested]
 
 

@@ -8,7 +8,7 @@ held.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -27,6 +27,11 @@ Kind: TypeAlias = Literal["model", "causal", "mars", "orthrus"]
 """What a model is, by the option that names it."""
 
 _MARKS = {"mars": "mars.json", "orthrus": "view.json"}
+_LOADERS: dict[str, Callable[[Path], CausalModel]] = {
+    "causal": causal.load,
+    "mars": mars.load,
+    "orthrus": orthrus.load,
+}
 _WRITTEN_BY = {"mars": "mars.save", "orthrus": "orthrus.save_view"}
 
 
@@ -36,12 +41,12 @@ class Source:
 
     Attributes:
         kind: what it is.
-        place: a directory, or for an any-subset model what ``anyorder.load`` takes (``None``: the bundled default).
+        place: a directory, or for an any-subset model what ``anyorder.load`` takes.
         label: what tables call it.
     """
 
     kind: Kind
-    place: str | None
+    place: str
     label: str
 
 
@@ -91,7 +96,7 @@ def sources(*, model: str | None, causal: Path | None, mars: Sequence[Path], ort
     labels = [source.label for source in found]
     for label in labels:
         if labels.count(label) > 1:
-            same = " and ".join(str(source.place) for source in found if source.label == label)
+            same = " and ".join(source.place for source in found if source.label == label)
             raise ValueError(f"{same} would both be called {label!r}: give the directories different names")
     return found
 
@@ -104,8 +109,8 @@ def open_source(source: Source, *, draft_length: int | None = None) -> Contestan
     """
     if source.kind == "model":
         return _open_any_subset(source, draft_length)
-    path = Path(str(source.place))
-    network = {"causal": causal.load, "mars": mars.load, "orthrus": orthrus.load}[source.kind](path)  # type: ignore[operator]
+    path = Path(source.place)
+    network = _LOADERS[source.kind](path)
     parameters, base = sum(parameter.numel() for parameter in network.parameters()), fingerprint(network)
     network.pack("packed")
     methods = _methods(source, network)
@@ -164,12 +169,12 @@ def _codec(contestant: Contestant) -> Codec:
     first, source = contestant.methods[0], contestant.source
     if isinstance(first, AnySubset):
         return first.model.codec
-    directory = base_of(str(source.place)) if source.kind == "orthrus" else str(source.place)
+    directory = base_of(source.place) if source.kind == "orthrus" else source.place
     file = Path(directory) / "tokenizer.model"
     if not file.is_file():
         raise ValueError(
-            f"{directory} holds no tokenizer.model, so nobody can tell whether {source.label} has the vocabulary of the "
-            "others: put the one it was trained with there"
+            f"{directory} holds no tokenizer.model, so nobody can tell whether {source.label} has the vocabulary of "
+            "the others: put the one it was trained with there"
         )
     codec = SentencePieceCodec.from_file(file)
     if first.network.vocab_size < codec.vocab_size:
@@ -220,5 +225,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _label(kind: Kind, path: Path) -> str:
     """What tables call a model: its kind and the name of its run."""
+    if kind == "causal":
+        return "AR"
     name = path.resolve().parent.name if path.resolve().name in ("best", "last") else path.resolve().name
-    return {"causal": "AR", "mars": f"MARS {name}", "orthrus": f"Orthrus {name}"}[kind]
+    return name if kind in name.lower() else f"{kind} {name}"

@@ -88,9 +88,7 @@ def _cuts(window: list[int], codec: Codec, context: int, tokens: int) -> Iterato
         if len(parts[2]) < context:
             continue
         before, blank, after = (codec.decode(part) for part in parts)
-        piece = Piece(
-            texts=(before, blank, after), left=tuple(parts[0]), truth=tuple(parts[1]), right=tuple(parts[2])
-        )
+        piece = Piece(texts=(before, blank, after), left=tuple(parts[0]), truth=tuple(parts[1]), right=tuple(parts[2]))
         if all(_is_as_encoded(one, codec) for one in (piece, piece.unfinished())):
             yield piece
 
