@@ -154,12 +154,17 @@ class Causal:
                 result.stats.rows - len(piece.left),
                 result.stats.lossless,
             )
-            for piece, result in zip(pieces, results if isinstance(results, list) else [results], strict=True)
+            for piece, result in zip(pieces, as_list(results), strict=True)
         ]
 
     def passes_of(self) -> tuple[Any, str]:
         """See ``Method``."""
         return self.network, "step"
+
+
+def as_list(results: Generated | list[Generated]) -> list[Generated]:
+    """What ``generate`` of an adapter gives for several prompts."""
+    return results if isinstance(results, list) else [results]
 
 
 _ONE_BY_ONE: dict[str, Any] = {"mode": "verify", "masks": 0}

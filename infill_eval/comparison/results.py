@@ -52,7 +52,7 @@ def _cells(row: Row, options: CompareOptions, *, is_baseline: bool) -> tuple[str
         *(f"{value:.2f}" for took in times for value in (1e3 * took.seconds_a_token, took.ratio, took.pass_cost)),
         "–"
         if is_baseline
-        else ", ".join(str(batch) for batch in options.batches if row.took[batch].ratio > 1) or "none",
+        else ", ".join(str(batch) for batch in options.batches if row.took[batch].ratio > 1 + _NOISE) or "none",
         f"{row.nats:.3f}",
         f"{row.truth_nats:.3f}",
         f"{row.right.mean:.1f}",
@@ -80,7 +80,7 @@ def _legend(first: str, options: CompareOptions) -> tuple[str, ...]:
         "text.",
         f"ms a token, the median of {options.repeats} repeats, each of which runs all methods in turn; speed against "
         f"{first}, within a repeat; pass cost: a pass in passes of {first}, T(R) / T(1), R being rows a pass; pays at: "
-        f"batch sizes at which it is faster than {first}.",
+        f"batch sizes at which it is more than {_NOISE:.0%} faster than {first}.",
         "nats a token under the method's own model, one token at a time (its reference), of what was written and of "
         "what stood there; the latter compares models. An any-subset model gives its special tokens no mass in either.",
         "first right: tokens of the truth before the first wrong one; exact: share of blanks that are the truth; dist: "
