@@ -224,8 +224,8 @@ def test_what_a_text_is_worth_to_a_reader() -> None:
 def test_above_temperature_0_what_is_greedy_alone_is_left_out_and_references_stay_greedy(
     contestants: list[Contestant], pieces: list[Piece]
 ) -> None:
-    rows = measure(contestants, pieces, replace(QUICK, temperature=1.0))
-    assert [row.method for row in rows] == [name for name in METHODS if name != "mars-4 tau=0.95"]
+    rows = measure(contestants[:3], pieces, replace(QUICK, temperature=1.0, batches=(1,)))
+    assert [row.method for row in rows] == [name for name in METHODS[:7] if name != "mars-4 tau=0.95"]
     assert all(row.verdicts["other"] == 0 for row in rows)
     greedy = measure(contestants[:1], pieces, QUICK)
     assert rows[0].nats > greedy[0].nats
@@ -321,11 +321,7 @@ def test_models_of_another_vocabulary_are_refused(
 ) -> None:
     differs = "AS-ARM has another vocabulary (500 tokens) than AR (480)"
     for name, tokenizer, message in (
-        (
-            "other",
-            other_vocabulary(tmp_path / "vocabulary"),
-            "AS-ARM has another vocabulary (500 tokens) than AR (480)",
-        ),
+        ("other", other_vocabulary(tmp_path / "vocabulary"), differs),
         ("none", None, "holds no tokenizer.model, so nobody can tell whether AR has the vocabulary"),
     ):
         changed = tmp_path / name
