@@ -62,18 +62,27 @@ def compare(options: argparse.Namespace, texts: Sequence[str] | None, track: Tra
     if not options.no_model:
         found["infilling, the same pieces"] = measure(contestants, pieces, settings, infill=True, track=track)
     costs = _costs(contestants, settings)
-    record = {
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_json(options.out / "compare.json", _record(contestants, costs, found, settings))
+    return Compared(
+        found, [models_table(contestants, costs), *(table(task, rows, settings) for task, rows in found.items())]
+    )
+
+
+def _record(
+    contestants: Sequence[Contestant],
+    costs: dict[int, float],
+    found: dict[str, list[Row]],
+    settings: CompareOptions,
+) -> dict[str, Any]:
+    """What ``compare.json`` holds."""
+    return {
         "models": [{**asdict(one.source), "parameters": one.parameters} for one in contestants],
         "row costs, seconds": costs,
         "rows": {task: [_as_dict(row) for row in rows] for task, rows in found.items()},
         "options": asdict(settings),
         "run": provenance(sys.argv),
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    write_json(options.out / "compare.json", record)
-    return Compared(
-        found, [models_table(contestants, costs), *(table(task, rows, settings) for task, rows in found.items())]
-    )
 
 
 def _costs(contestants: Sequence[Contestant], settings: CompareOptions) -> dict[int, float]:

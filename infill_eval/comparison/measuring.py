@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from infill_eval.comparison.judging import Judge, Verdict, compared, distinct, is_greedy, leading, nats
 from infill_eval.comparison.memory import Job, Memory, measured
-from infill_eval.comparison.methods import AnySubset, Causal, trace
+from infill_eval.comparison.methods import Method, trace
 from infill_eval.comparison.models import Contestant
 from infill_eval.comparison.options import CompareOptions
 from infill_eval.comparison.pieces import Piece
@@ -99,12 +99,9 @@ def measure(
     Raises:
         ValueError: if a piece is longer than a model was made for.
     """
+    _check_lengths(contestants, pieces)
     given = list(pieces) if infill else [piece.unfinished() for piece in pieces]
     entered = [(one, method) for one in contestants for method in one.methods if _can(method, options, infill=infill)]
-    for one, _ in entered:
-        longest = max(len(piece.left) + len(piece.truth) + len(piece.right) for piece in given)
-        if longest > one.max_length:
-            raise ValueError(f"{one.source.label} takes {one.max_length} tokens, and a piece has {longest}")
     task = "infilling" if infill else "completion"
     references = {one.source.label: _greedy(one.reference, given) for one in contestants}
     took = _time([method for _, method in entered], given, options, track, task)
@@ -115,13 +112,25 @@ def measure(
     return rows
 
 
-def _can(method: AnySubset | Causal, options: CompareOptions, *, infill: bool) -> bool:
+def _check_lengths(contestants: Sequence[Contestant], pieces: Sequence[Piece]) -> None:
+    """Refuse pieces that a model cannot take, with what stands behind the blank if it will see that in another task."""
+    for one in contestants:
+        sees_right = any(method.can_infill for method in one.methods)
+        longest = max(len(each.left) + len(each.truth) + sees_right * len(each.right) for each in pieces)
+        if longest > one.max_length:
+            raise ValueError(
+                f"{one.source.label} takes {one.max_length} tokens, and a piece has {longest}: ask for less with "
+                "--context, --tokens"
+            )
+
+
+def _can(method: Method, options: CompareOptions, *, infill: bool) -> bool:
     return (method.can_infill or not infill) and (method.can_sample or options.temperature == 0)
 
 
 def _row(
     one: Contestant,
-    method: AnySubset | Causal,
+    method: Method,
     pieces: Sequence[Piece],
     references: Sequence[Sequence[int]],
     options: CompareOptions,
@@ -151,7 +160,7 @@ def _row(
     )
 
 
-def _greedy(method: AnySubset | Causal, pieces: Sequence[Piece]) -> list[tuple[int, ...]]:
+def _greedy(method: Method, pieces: Sequence[Piece]) -> list[tuple[int, ...]]:
     """The greedy text of each piece, on its own."""
     return [method.write([piece], temperature=0.0)[0].tokens for piece in pieces]
 
@@ -163,7 +172,7 @@ def _nats(judge: Judge, pieces: Sequence[Piece], texts: Sequence[Sequence[int]])
 
 def _verdicts(
     one: Contestant,
-    method: AnySubset | Causal,
+    method: Method,
     pieces: Sequence[Piece],
     greedy: Sequence[Sequence[int]],
     references: Sequence[Sequence[int]],
@@ -179,7 +188,7 @@ def _verdicts(
 
 
 def _time(
-    methods: Sequence[AnySubset | Causal],
+    methods: Sequence[Method],
     pieces: Sequence[Piece],
     options: CompareOptions,
     track: Track[Any],
@@ -201,7 +210,7 @@ def _time(
     return took
 
 
-def _passes(method: AnySubset | Causal, pieces: Sequence[Piece], batch: int, options: CompareOptions) -> int:
+def _passes(method: Method, pieces: Sequence[Piece], batch: int, options: CompareOptions) -> int:
     """Decode all pieces in batches; each batch takes as many passes as its slowest piece."""
     passes = 0
     for start in range(0, len(pieces), batch):
@@ -210,9 +219,7 @@ def _passes(method: AnySubset | Causal, pieces: Sequence[Piece], batch: int, opt
     return passes
 
 
-def _memory(
-    one: Contestant, method: AnySubset | Causal, pieces: Sequence[Piece], options: CompareOptions
-) -> Memory | None:
+def _memory(one: Contestant, method: Method, pieces: Sequence[Piece], options: CompareOptions) -> Memory | None:
     if not options.memory:
         return None
     batch = pieces[: max(options.batches)]

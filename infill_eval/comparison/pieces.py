@@ -97,7 +97,7 @@ def _is_as_encoded(piece: Piece, codec: Codec) -> bool:
     """Whether an any-subset model is shown these very tokens, with a blank that owns no space of its context."""
     layout = codec.layout(piece.text, [piece.blank])
     (hole,) = layout.blanks
-    same = layout.segments == (piece.left, piece.right) and hole.ids == piece.truth and not hole.owned
+    same = layout.segments == (piece.left, piece.right) and hole.ids == piece.truth
     return same and (hole.start, hole.end) == piece.blank
 
 

@@ -246,10 +246,26 @@ def test_a_method_that_writes_another_text_than_its_reference_is_found_out(
     assert not any("Declared lossless" in note for note in table("task", rows, QUICK).notes)
 
 
+def test_completion_is_blind_to_what_stands_behind_the_blank_and_infilling_is_not(
+    contestants: list[Contestant], pieces: list[Piece], tiny: Model
+) -> None:
+    one = contestants[1]
+    alone = replace(one, methods=[one.reference])
+    for infill in (False, True):
+        given = pieces if infill else [piece.unfinished() for piece in pieces]
+        wanted = anyorder.log_prob_batch([p.text for p in given], [[p.blank] for p in given], model=tiny)
+        (row,) = measure([alone], pieces, replace(QUICK, batches=(2,)), infill=infill)
+        assert row.truth_nats == pytest.approx(-sum(wanted) / 24, abs=1e-4)
+
+
 def test_a_piece_longer_than_a_model_takes_is_refused(contestants: list[Contestant], pieces: list[Piece]) -> None:
     long = replace(pieces[0], left=pieces[0].left * 20)
     with pytest.raises(ValueError, match="AR takes 128 tokens, and a piece has"):
         measure(contestants, [long], QUICK)
+    # What is too long for infilling is refused before completion is measured.
+    behind = replace(pieces[0], right=pieces[0].right * 5)
+    with pytest.raises(ValueError, match="AS-ARM takes 96 tokens, and a piece has"):
+        measure(contestants, [behind], QUICK)
 
 
 def a_row(name: str, took: Took, right: float = 1.0) -> Row:
