@@ -13,7 +13,6 @@ from torch import Tensor
 
 from anyorder.adapters import causal
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.generation import Generated
 from anyorder.codec import SentencePieceCodec
 from training import templated
 from training.corpus import draw_window, load_texts
@@ -44,11 +43,6 @@ def timed(run: Callable[[], tuple[list[list[int]], int]], repeats: int) -> Outco
     return Outcome(tokens, passes, statistics.median(times))
 
 
-def as_list(results: Generated | list[Generated]) -> list[Generated]:
-    """What ``generate`` of an adapter gives for several prompts."""
-    return [results] if isinstance(results, Generated) else results
-
-
 def by_transformers(reference: Any, prompts: list[Tensor], limit: int) -> tuple[list[list[int]], int]:
     """``generate`` of transformers, one prompt at a time."""
     tokens = []
@@ -59,12 +53,6 @@ def by_transformers(reference: Any, prompts: list[Tensor], limit: int) -> tuple[
         )
         tokens.append(out[0, len(prompt) :].tolist())
     return tokens, sum(map(len, tokens))
-
-
-def distinct(tokens: list[list[int]]) -> float:
-    """The share of three-token runs that do not occur twice in the same text."""
-    runs = [(row, *text[i : i + 3]) for row, text in enumerate(tokens) for i in range(len(text) - 2)]
-    return len(set(runs)) / max(len(runs), 1)
 
 
 def code_prompts(tokenizer: Path, count: int, length: int) -> list[Tensor]:

@@ -21,9 +21,12 @@ from torch import Tensor
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
-from benchmarks.causal_runs import Outcome, as_list, by_transformers, code_prompts, distinct, smoke_model, timed
+from benchmarks.causal_runs import Outcome, by_transformers, code_prompts, smoke_model, timed
 from benchmarks.mars_baselines import published_batch
-from benchmarks.mars_rows import ragged_cost, row_costs
+from benchmarks.mars_rows import ragged_cost
+from infill_eval.comparison.judging import causal_logits, distinct, nats
+from infill_eval.comparison.methods import as_list
+from infill_eval.comparison.row_costs import row_costs
 from training import templated
 
 TAUS = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7)
@@ -39,19 +42,10 @@ def ours(model: CausalModel, prompts: list[Tensor], batch: int, **options: Any) 
     return tokens, passes
 
 
-@torch.no_grad()
 def density(model: CausalModel, prompts: list[Tensor], tokens: list[list[int]]) -> float:
     """Nats a token of the outputs under the model, left to right."""
-    total, count = 0.0, 0
-    for prompt, new in zip(prompts, tokens, strict=True):
-        if new:
-            text = torch.cat([prompt, torch.tensor(new)])
-            place = torch.arange(len(text))
-            hidden = model(text[None], place[None], (place[:, None] >= place)[None])
-            log_probs = model.logits(hidden)[0, len(prompt) - 1 : -1].float().log_softmax(-1)
-            total -= float(log_probs.gather(1, text[len(prompt) :, None]).sum())
-            count += len(new)
-    return total / max(count, 1)
+    total = sum(nats(causal_logits(model, prompt, new), new) for prompt, new in zip(prompts, tokens, strict=True))
+    return total / max(sum(map(len, tokens)), 1)
 
 
 def methods(block: int) -> dict[str, dict[str, Any]]:

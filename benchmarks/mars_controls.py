@@ -28,8 +28,8 @@ from torch import Tensor
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
-from benchmarks.causal_runs import as_list
 from benchmarks.mars_baselines import jacobi
+from infill_eval.comparison.methods import as_list
 from training import templated
 
 ROWS, LENGTH = 16, 96

@@ -1,4 +1,4 @@
-"""What the rows of a causal pass cost: more of them in a sequence; as many in a ragged batch as in a dense one."""
+"""What the rows of a ragged batch cost beside as many in a dense one."""
 
 from __future__ import annotations
 
@@ -7,17 +7,6 @@ import torch
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.rows import clean_rows
 from benchmarks.machine import seconds
-
-
-def row_costs(model: CausalModel, length: int, repeats: int) -> dict[int, float]:
-    """Seconds of a pass of R rows after ``length`` tokens."""
-    costs = {}
-    for count in (1, 2, 4, 8, 16):
-        cache, slots = model.new_cache(1, length + count), length + torch.arange(count)[None]
-        rows, asked = clean_rows(slots, length + count), torch.arange(count)[None]
-        tokens = torch.ones(1, count, dtype=torch.long)
-        costs[count] = seconds(lambda: model.step(tokens, rows, cache, asked=asked), repeats=repeats)  # noqa: B023
-    return costs
 
 
 def ragged_cost(model: CausalModel, batch: int, length: int, repeats: int) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -27,12 +28,12 @@ from anyorder.adapters import causal, orthrus
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.orthrus.checkpoint import base_of
-from benchmarks.causal_runs import Outcome, as_list, by_transformers, code_prompts, distinct, smoke_model, timed
-from benchmarks.mars_rows import row_costs
+from benchmarks.causal_runs import Outcome, by_transformers, code_prompts, smoke_model, timed
 from benchmarks.orthrus_baselines import against_itself, cache_bytes, shallow, with_own_cache
+from infill_eval.comparison.judging import causal_logits, compared, distinct
+from infill_eval.comparison.methods import as_list
+from infill_eval.comparison.row_costs import row_costs
 from training import templated
-
-TIE = 1e-4
 
 
 class View(NamedTuple):
@@ -65,21 +66,13 @@ def methods(model: CausalModel) -> dict[str, dict[str, Any]]:
     return made | {f"{name}, T = 1": options | {"temperature": 1.0} for name, options in made.items()}
 
 
-@torch.no_grad()
 def agreement(model: CausalModel, prompts: list[Tensor], texts: list[list[int]], wanted: list[list[int]]) -> str:
     """The shares of texts that are equal, and that part at a tie."""
-    equal = ties = 0
-    for prompt, text, other in zip(prompts, texts, wanted, strict=True):
-        if text == other:
-            equal += 1
-            continue
-        same = next((i for i, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]), len(text))
-        tokens = torch.cat([prompt, torch.tensor(other[:same], dtype=torch.long)])
-        place = torch.arange(len(tokens))
-        hidden = model(tokens[None], place[None], (place[:, None] >= place)[None])
-        top = model.logits(hidden[:, -1:])[0, 0].topk(2).values
-        ties += bool(top[0] - top[1] < TIE)
-    return f"{equal / len(texts):6.2f} {ties / len(texts):6.2f}"
+    found = [
+        compared(partial(causal_logits, model, prompt), text, other)
+        for prompt, text, other in zip(prompts, texts, wanted, strict=True)
+    ]
+    return f"{found.count('equal') / len(found):6.2f} {found.count('tie') / len(found):6.2f}"
 
 
 def print_line(name: str, got: Outcome, plain: Outcome, generate_seconds: float, equal: str) -> None:

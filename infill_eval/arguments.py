@@ -17,7 +17,7 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="python -m infill_eval", description="Evaluate a model that fills blanks.")
     commands = root.add_subparsers(dest="command", required=True)
 
-    for add in (_add_humaneval, _add_rocstories, _add_wikitext, _add_speed, _add_report):
+    for add in (_add_humaneval, _add_rocstories, _add_wikitext, _add_speed, _add_compare, _add_report):
         add(commands)
     return root
 
@@ -66,6 +66,26 @@ def _add_speed(commands: Commands) -> None:
     speed.add_argument("--no-recompute", dest="recompute", action="store_false", help="without Hugging Face's XLNet")
     speed.add_argument("--out", type=Path, required=True)
     speed.set_defaults(method=["sequential", "assd", "one-pass"])
+
+
+def _add_compare(commands: Commands) -> None:
+    compare = commands.add_parser("compare", help="any-subset and left-to-right models on the same pieces of text")
+    compare.add_argument("--model", help="an any-subset model: bundled name, hub id or directory (default: mini-code)")
+    compare.add_argument("--no-model", action="store_true", help="left-to-right models alone")
+    compare.add_argument("--causal", type=Path, metavar="DIR", help="a plain left-to-right model, the baseline")
+    compare.add_argument("--mars", type=Path, nargs="+", default=[], metavar="DIR", help="what mars.save wrote")
+    compare.add_argument("--orthrus", type=Path, nargs="+", default=[], metavar="DIR", help="what save_view wrote")
+    compare.add_argument("--data", nargs="+", metavar="FILE", help="held-out texts: files, or patterns as 'lib/*.py'")
+    compare.add_argument("--pieces", type=int, default=16, help="pieces of text")
+    compare.add_argument("--context", type=int, default=64, help="tokens before a blank, at most, and behind it")
+    compare.add_argument("--tokens", type=int, default=48, help="tokens of a blank")
+    compare.add_argument("--temperature", type=float, default=0.0, help="0, greedy, by default")
+    compare.add_argument("--draft-length", type=int, help="of the any-subset model (default: chosen from stored costs)")
+    compare.add_argument("--batches", type=int, nargs="+", default=[1, 4])
+    compare.add_argument("--repeats", type=int, default=3)
+    compare.add_argument("--seed", type=int, default=0)
+    compare.add_argument("--no-memory", dest="memory", action="store_false", help="without a process a method")
+    compare.add_argument("--out", type=Path, required=True)
 
 
 def _add_report(commands: Commands) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -33,7 +33,7 @@ T = TypeVar("T")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     options = arguments.parser().parse_args(argv)
-    commands = {"report": _report, "speed": _speed}
+    commands = {"report": _report, "speed": _speed, "compare": _compare}
     try:
         commands.get(options.command, _evaluate)(options)
     except (ValueError, SandboxError, ModuleNotFoundError) as error:
@@ -177,11 +177,16 @@ def _report(options: argparse.Namespace) -> None:
 
 def _show(runs: Sequence[Run], out: Path, options: ReportOptions) -> None:
     """Tables on the terminal; the same as Markdown, and the pictures, in ``out``."""
-    _write(tables(runs, options), out)
-    try:
-        from infill_eval.plots import draw
+    from infill_eval.plots import draw
 
-        pictures = draw(runs, out)
+    _write(tables(runs, options), out)
+    _draw(lambda: draw(runs, out))
+
+
+def _draw(draw: Callable[[], Sequence[Path]]) -> None:
+    """Pictures, where there is something to draw them with."""
+    try:
+        pictures = draw()
     except ModuleNotFoundError:
         print("no pictures: matplotlib is not installed (pip install 'anyorder[eval]')", file=sys.stderr)  # noqa: T201
         return
@@ -208,6 +213,15 @@ def _speed(options: argparse.Namespace) -> None:
     record = {"timings": [vars(timing) for timing in timings], "options": vars(settings), "run": provenance(sys.argv)}
     write_json(options.out / "speed.json", record)
     _write([table(timings, model.name, settings)], options.out)
+
+
+def _compare(options: argparse.Namespace) -> None:
+    from infill_eval.comparison.command import compare
+    from infill_eval.comparison.pictures import draw
+
+    found = compare(options, None if options.data else _speed_texts(None), _bar)
+    _write(found.tables, options.out)
+    _draw(lambda: draw(found.rows, options.out))
 
 
 def _speed_texts(data: Path | None) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from infill_eval.report import Run
 from infill_eval.store import read_samples
@@ -29,10 +30,10 @@ def draw(runs: Sequence[Run], out: Path) -> list[Path]:
     ):
         having = [run for run in runs if metric in run.metrics]
         if having:
-            drawn.append(_save(out / name, draw_one, having))
+            drawn.append(save(out / name, [partial(draw_one, runs=having)]))
     kept = [(run.method, rates) for run in runs if (rates := acceptance_by_rank(run))]
     if kept:
-        drawn.append(_save(out / "accepted_by_rank.png", _acceptance, kept))
+        drawn.append(save(out / "accepted_by_rank.png", [partial(_acceptance, kept=kept)]))
     return drawn
 
 
@@ -51,15 +52,20 @@ def acceptance_by_rank(run: Run) -> list[tuple[int, float]]:
     return [(tests, keeps / tests if tests else float("nan")) for tests, keeps in zip(tested, kept, strict=True)]
 
 
-def _save(path: Path, draw_one: Any, data: Any) -> Path:
+def save(path: Path, panels: Sequence[Callable[[Axes], None]], *, legend_beside: bool = False) -> Path:
+    """A picture of panels side by side; a legend in each, or that of the first beside them all."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    draw_one(axes, data)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=_GREY)
-    axes.legend(frameon=False)
+    figure = Figure(figsize=(6 * len(panels) + 1 + 2 * legend_beside, 4), dpi=150, layout="constrained")
+    for number, draw_one in enumerate(panels, 1):
+        axes = figure.add_subplot(1, len(panels), number)
+        draw_one(axes)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(colors=_GREY)
+        if not legend_beside:
+            axes.legend(frameon=False)
+    if legend_beside:
+        figure.legend(*figure.axes[0].get_legend_handles_labels(), frameon=False, loc="outside right center")
     figure.savefig(path)
     return path
 

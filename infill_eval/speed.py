@@ -1,14 +1,12 @@
-"""How fast each way of decoding is on this machine: all of them on the same texts, interleaved, as ratios.
+"""How fast each way of decoding is on this machine: all of them on the same texts, in turn, as ratios.
 
-Absolute times depend on the machine and on what else it does; so every repeat runs every method once, in turn, and a
-ratio is taken within its repeat before the median over repeats. The published way of decoding, which recomputes the
-whole sequence for every token with Hugging Face's XLNet, is measured in the same run.
+The published way of decoding, which recomputes the whole sequence for every token with Hugging Face's XLNet, is
+measured in the same run.
 """
 
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ import anyorder
 from infill_eval.anyorder_infiller import AnyorderInfiller, Decoding
 from infill_eval.infiller import Budget, Request
 from infill_eval.recompute import Recompute
+from infill_eval.stopwatch import speed_against, take_turns
 from infill_eval.tables import Table
 from infill_eval.tasks.base import Track, untracked
 
@@ -118,24 +117,17 @@ def _run_of(infiller: AnyorderInfiller, asked: Sequence[Request]) -> Callable[[]
 
 
 def _time(runs: dict[str, Callable[[], float]], batch: int, options: SpeedOptions, track: Track[Any]) -> list[Timing]:
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    rates: dict[str, float] = {}
-    for repeat in track(range(-1, options.repeats), options.repeats + 1, f"batch {batch}"):
-        for name, once in runs.items():
-            start = time.perf_counter()
-            rates[name] = once()
-            if repeat >= 0:
-                seconds[name].append(time.perf_counter() - start)
-    first = next(iter(runs))
+    turns = take_turns(runs, options.repeats, track=track, label=f"batch {batch}")
+    baseline = turns.seconds[next(iter(runs))]
     return [
         Timing(
             method=name,
             batch=batch,
-            seconds_a_token=median(seconds[name]) / (batch * options.tokens),
-            tokens_a_pass=rates[name],
-            ratio=median(base / own for base, own in zip(seconds[first], seconds[name], strict=True)),
+            seconds_a_token=median(seconds) / (batch * options.tokens),
+            tokens_a_pass=turns.results[name],
+            ratio=speed_against(baseline, seconds),
         )
-        for name in runs
+        for name, seconds in turns.seconds.items()
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from anyorder import Model
-from infill_eval import speed
+from infill_eval import speed, stopwatch
 from infill_eval.anyorder_infiller import AnyorderInfiller, Decoding
 from infill_eval.recompute import Recompute
 from infill_eval.speed import SpeedOptions, Timing, measure, requests, table
@@ -44,7 +44,7 @@ def test_recomputing_with_transformers_decodes_the_same_tokens(tiny: Model, tmp_
 def test_ratios_are_medians_of_ratios_within_a_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     # A clock on which the whole machine becomes ten times slower from one repeat to the next.
     ticks = itertools.accumulate([0, 0, 0, 10, 0, 5, 0, 100, 0, 50, 0, 1000, 0, 500])
-    monkeypatch.setattr(speed.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: next(ticks))
     timings = speed._time(
         {"slow": lambda: 1.0, "fast": lambda: 2.0}, 1, SpeedOptions(repeats=3, tokens=1), speed.untracked
     )

@@ -1,0 +1,91 @@
+"""Peak memory of a method, measured where nothing else ran before: a process of its own.
+
+The peak is the kernel's high-water mark of that process's memory (``VmHWM``), which counts what torch allocates outside
+Python's sight. ``ru_maxrss`` would not do: Linux hands it down from the process that started this one. The mark is set
+back once the model is open, so that what decoding adds is told from what importing and loading took. Elsewhere than on
+Linux nothing is measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+from infill_eval.comparison.models import Source, open_source
+from infill_eval.comparison.pieces import Piece
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+class Memory(NamedTuple):
+    """Bytes of a process that opens a model and decodes one batch.
+
+    Attributes:
+        peak: the most it ever held: interpreter, torch, weights and all.
+        decoding: what decoding took at most beyond what was held when the model was open; ``None`` where the kernel
+            does not let the mark be set back.
+    """
+
+    peak: int
+    decoding: int | None
+
+
+class Job(NamedTuple):
+    """What is to be decoded: a method by its name, and a batch of pieces."""
+
+    source: Source
+    draft_length: int | None
+    method: str
+    pieces: Sequence[Piece]
+    temperature: float
+
+
+def measured(job: Job) -> Memory | None:
+    """The memory of a job, in a fresh process; ``None`` where the system does not tell, or ended that process."""
+    if not _STATUS.is_file():
+        return None
+    context = multiprocessing.get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(send, job))
+    process.start()
+    send.close()  # so that the end of the process is the end of what can be received
+    try:
+        found: Memory = receive.recv()
+    except EOFError:
+        return None
+    finally:
+        process.join()
+    return found
+
+
+def _answer(send: Connection, job: Job) -> None:
+    send.send(_run(job))
+
+
+def _run(job: Job) -> Memory:
+    contestant = open_source(job.source, draft_length=job.draft_length)
+    method = next(one for one in contestant.methods if one.name == job.method)
+    gc.collect()
+    peak, before, is_reset = _read("VmHWM"), _read("VmRSS"), _reset()
+    method.write(job.pieces, temperature=job.temperature)
+    after = _read("VmHWM")
+    return Memory(peak=max(peak, after), decoding=after - before if is_reset else None)
+
+
+def _read(name: str) -> int:
+    """Bytes of an entry of this process's status."""
+    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
+
+
+def _reset() -> bool:
+    """Set the high-water mark back to what is held now."""
+    try:
+        _RESET.write_text("5")
+    except OSError:
+        return False
+    return True
