@@ -73,20 +73,20 @@ def _add_wikitext(commands: Commands) -> None:
 
 def _add_completion(commands: Commands) -> None:
     completion = commands.add_parser("completion", help="HumanEval programs written left to right")
-    _add_left_to_right(completion, tokens=512)
+    _add_left_to_right(completion, protocols=("truncated", "stripped"), tokens=512)
     _add_judging(completion)
-    completion.set_defaults(benchmark="completion", protocol="truncated")
+    completion.set_defaults(benchmark="completion")
 
 
 def _add_gsm8k(commands: Commands) -> None:
     gsm8k = commands.add_parser("gsm8k", help="word problems of arithmetic, answered left to right")
-    _add_left_to_right(gsm8k, tokens=256)
+    _add_left_to_right(gsm8k, protocols=(), tokens=256)
     gsm8k.add_argument("--data", type=Path, required=True, help="your copy of GSM8K's test.jsonl")
     gsm8k.add_argument("--shots", type=int, default=8, help="worked examples before each question (default: 8)")
 
 
-def _add_left_to_right(command: argparse.ArgumentParser, *, tokens: int) -> None:
-    _add_run(command, protocols=(), methods=(*CAUSAL_METHODS, *METHODS), length=("--max-new-tokens", "--length"))
+def _add_left_to_right(command: argparse.ArgumentParser, *, protocols: tuple[str, ...], tokens: int) -> None:
+    _add_run(command, protocols=protocols, methods=(*CAUSAL_METHODS, *METHODS), length=("--max-new-tokens", "--length"))
     command.set_defaults(length=("fixed", tokens))
     command.add_argument("--causal", metavar="NAME_OR_DIR", help="a causal model: hub id or directory")
     command.add_argument("--tau", type=float, help="of mars: the confidence at which a draft is taken (default: 0.95)")
@@ -125,7 +125,7 @@ def _add_run(
     _add_model(command, methods)
     command.add_argument("--infiller", metavar="MODULE:CALLABLE", help="a model of your own instead of --model")
     if protocols:
-        command.add_argument("--protocol", choices=protocols, default="corrected")
+        command.add_argument("--protocol", choices=protocols, default=protocols[0])
     else:
         command.set_defaults(protocol=None)
     command.add_argument(

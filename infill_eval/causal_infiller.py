@@ -154,6 +154,8 @@ class CausalInfiller:
                 f"got {len(request.segments) - 1} blanks with {len(suffix)} characters behind the first"
             )
         prompt = list(self.model.tokenizer.encode(prefix))
+        if not prompt:
+            raise ValueError(f"{request.id}: a causal model needs a token to start from, and {prefix!r} has none")
         limit = self._limit(request, len(prompt))
         room = self.model.network.config.max_length
         if len(prompt) + limit > room:

@@ -7,6 +7,7 @@ vocabulary by ``tokenizer.model``. Everything else is transformers'.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,11 @@ from anyorder.adapters.causal.added import added, fingerprint
 from anyorder.codec import SentencePieceCodec
 
 _OURS, _THEIRS = "tokenizer.model", ("tokenizer.json", "tokenizer_config.json")
-_UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, SafetensorError)
+_HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+_UNREADABLE = (OSError, ValueError, TypeError, RuntimeError, KeyError, SafetensorError)
 """What reading a directory that holds something else ends in."""
+_LONGEST = 300
+"""Characters of an error that is passed on."""
 
 
 class Tokenizer(Protocol):
@@ -97,14 +101,25 @@ def load_causal(
         ModuleNotFoundError: without transformers.
         ValueError: if it is no causal model that can be loaded, has no tokenizer, or the view does not fit.
     """
+    _check_place(Path(name))
     tokenizer = _tokenizer(name, revision)
     network = _network(name, revision)
     if view is not None:
         try:
             orthrus.load_view(network, view)
         except _UNREADABLE as error:
-            raise ValueError(f"--view {view} does not fit --causal {name}: {_first_line(error)}") from None
+            raise ValueError(f"--view {view} does not fit --causal {name}: {_short(error)}") from None
     return CausalText.of(name, network, tokenizer, device=device)
+
+
+def _check_place(place: Path) -> None:
+    """Refuse a directory that is none or holds no model: transformers would look for it on the Hub."""
+    if place.is_dir():
+        if not any((place / file).is_file() for file in ("config.json", "mars.json")):
+            meant = f"; did you mean {place / 'best'}?" if (place / "best" / "config.json").is_file() else ""
+            raise ValueError(f"--causal {place} holds no causal model (no config.json or mars.json){meant}")
+    elif not _HUB_ID.fullmatch(str(place)):
+        raise ValueError(f"--causal {place} is neither a directory nor a Hub id, which is a name or owner/name")
 
 
 def _tokenizer(name: str, revision: str | None) -> Tokenizer:
@@ -114,11 +129,14 @@ def _tokenizer(name: str, revision: str | None) -> Tokenizer:
             return SentencePieceCodec.from_file(directory / _OURS)
         from transformers import AutoTokenizer
 
-        return HubTokenizer(AutoTokenizer.from_pretrained(name, revision=revision))
+        found = HubTokenizer(AutoTokenizer.from_pretrained(name, revision=revision))
+        if not found.decode(found.encode("a")):  # what transformers makes up where it finds no vocabulary
+            raise ValueError("it knows no letter: there is no vocabulary")
+        return found
     except _UNREADABLE as error:
         raise ValueError(
-            f"--causal {name} has no tokenizer that can be loaded ({_OURS} of ours, or one of transformers): "
-            f"{_first_line(error)}"
+            f"--causal {name}: its tokenizer cannot be loaded ({_OURS} of ours, or one of transformers): "
+            f"{_short(error)}"
         ) from None
 
 
@@ -126,7 +144,7 @@ def _network(name: str, revision: str | None) -> CausalModel:
     try:
         return mars.load(name) if (Path(name) / "mars.json").is_file() else causal.load(name, revision=revision)
     except _UNREADABLE as error:
-        raise ValueError(f"--causal {name} is no causal model that can be loaded: {_first_line(error)}") from None
+        raise ValueError(f"--causal {name} is no causal model that can be loaded: {_short(error)}") from None
 
 
 def _digest(network: CausalModel) -> str:
@@ -138,6 +156,7 @@ def _digest(network: CausalModel) -> str:
     return digest.hexdigest()
 
 
-def _first_line(error: Exception) -> str:
-    """What an error says; transformers' go on for a page."""
-    return (str(error).strip() or type(error).__name__).split("\n")[0]
+def _short(error: Exception) -> str:
+    """What an error says, in a line; transformers' go on for a page."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
