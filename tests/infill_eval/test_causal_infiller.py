@@ -79,6 +79,13 @@ def test_block_reaches_the_decoding(model: CausalText, block: int | None, passes
     assert sample.stats["nfe"] == passes
 
 
+def test_block_reaches_a_view(causal_run: Path, causal_view: Path) -> None:
+    viewed = load_causal(str(causal_run), view=causal_view)
+    for block, drafts in ((None, 3), (1, 0), (3, 2)):
+        ((sample,),) = ask(decoded(viewed, method="orthrus", block=block), [request()])
+        assert len(sample.stats["offered by offset"]) == drafts
+
+
 @pytest.mark.parametrize("method", ["sample", "mars-verify"])
 def test_samples_are_those_of_their_seeds_whatever_the_batch(model: CausalText, method: CausalMethod) -> None:
     infiller = decoded(model, method=method, temperature=1.0)

@@ -186,6 +186,10 @@ def test_several_methods_of_a_causal_model_are_compared(
     assert fills["greedy"] == fills["mars-verify"] == fills["orthrus"] != fills["mars"]
     passes = {name: read_json(Path("out", name, "metrics.json"))["metrics"]["nfe"]["mean"] for name in methods}
     assert passes["mars"] < passes["greedy"] == 8
+    # Orthrus' view is on a copy: beside it MARS drafts from the same masks as alone.
+    alone = command("--causal", str(causal_run), "--max-new-tokens", "8", "--limit", "2", "--method", "mars")
+    assert main([*alone, "--tau", "0", "--block", "3", "--out", "alone"]) == 0
+    assert fills["mars"] == [s[0].texts for s in read_samples(Path("alone/samples.jsonl")).values()]
     again = [*asked, *methods, "--tau", "0", "--block", "3"]
     assert main(again) == 1  # there is a run already
     assert main([*again, "--resume"]) == 0
