@@ -129,7 +129,7 @@ def _decodings(options: argparse.Namespace) -> dict[str, Decoding]:
 
 def _imported(path: str) -> Infiller:
     module, _, name = path.partition(":")
-    sys.path.insert(0, ".")
+    sys.path.insert(0, str(Path.cwd()))  # "." would go on meaning the directory where it was first looked at
     try:
         found: Infiller = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:

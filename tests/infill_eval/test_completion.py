@@ -73,6 +73,7 @@ def test_both_protocols_make_the_same_programs_of_the_canonical_solutions(protoc
 
 
 def test_text_is_cut_where_the_first_stop_sequence_begins() -> None:
+    assert STOP_SEQUENCES == ("\nclass", "\ndef", "\n#", "\nif", "\nprint")  # those of Chen et al. 2021
     for stop in STOP_SEQUENCES:
         assert completion("truncated", f"    return 1{stop} x\nprint(2)", "") == "    return 1"
         assert completion("stripped", f"\n    return 1{stop}", "") == "\n    return 1"
