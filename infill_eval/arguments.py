@@ -14,6 +14,13 @@ CAUSAL_METHODS = ("greedy", "sample", "mars", "mars-verify", "orthrus")
 LEFT_TO_RIGHT = ("completion", "gsm8k")
 """The tasks that ``--causal`` is for: nothing stands behind their blanks."""
 
+_DEFAULTS = {"model": "the bundled model", "method": "one-pass", "temperature": "1"}
+_DEFAULTS_LEFT_TO_RIGHT = {
+    "model": "none, name one here or by --causal or --infiller",
+    "method": "greedy with --causal, else one-pass",
+    "temperature": "0 with --causal, else 1",
+}
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
@@ -86,8 +93,7 @@ def _add_gsm8k(commands: Commands) -> None:
 
 
 def _add_left_to_right(command: argparse.ArgumentParser, *, protocols: tuple[str, ...], tokens: int) -> None:
-    _add_run(command, protocols=protocols, methods=(*CAUSAL_METHODS, *METHODS), length=("--max-new-tokens", "--length"))
-    command.set_defaults(length=("fixed", tokens))
+    _add_run(command, protocols=protocols, methods=(*CAUSAL_METHODS, *METHODS), tokens=tokens)
     command.add_argument("--causal", metavar="NAME_OR_DIR", help="a causal model: hub id or directory")
     command.add_argument("--tau", type=float, help="of mars: the confidence at which a draft is taken (default: 0.95)")
     command.add_argument("--block", type=int, help="of mars and orthrus: how far drafts reach (default: as trained)")
@@ -120,7 +126,7 @@ def _add_run(
     *,
     protocols: tuple[str, ...],
     methods: tuple[str, ...] = METHODS,
-    length: tuple[str, ...] = ("--length",),
+    tokens: int | None = None,
 ) -> None:
     _add_model(command, methods)
     command.add_argument("--infiller", metavar="MODULE:CALLABLE", help="a model of your own instead of --model")
@@ -129,11 +135,11 @@ def _add_run(
     else:
         command.set_defaults(protocol=None)
     command.add_argument(
-        *length,
+        *(("--length",) if tokens is None else ("--max-new-tokens", "--length")),
         dest="length",
         type=_length,
-        default=("oracle", None),
-        help="oracle (default), a number of tokens, or a range as 4-12",
+        default=("oracle", None) if tokens is None else ("fixed", tokens),
+        help=f"oracle, a number of tokens, or a range as 4-12 (default: {'oracle' if tokens is None else tokens})",
     )
     command.add_argument("--samples", type=int, default=1, help="samples an item")
     command.add_argument("--limit", type=int, help="only the first so many items")
@@ -145,12 +151,15 @@ def _add_run(
 
 
 def _add_model(command: argparse.ArgumentParser, methods: tuple[str, ...] = METHODS) -> None:
-    command.add_argument("--model", help="a bundled name, hub id or directory (default: the bundled model)")
+    by_default = _DEFAULTS if methods == METHODS else _DEFAULTS_LEFT_TO_RIGHT
+    command.add_argument("--model", help=f"a bundled name, hub id or directory (default: {by_default['model']})")
     command.add_argument("--revision", help="of a hub model")
     command.add_argument("--device", help="where to run it")
-    command.add_argument("--method", nargs="+", choices=methods, help="one or several (default: one-pass)")
+    command.add_argument(
+        "--method", nargs="+", choices=methods, help=f"one or several (default: {by_default['method']})"
+    )
     command.add_argument("--draft-length", type=int, help="drafts a round (default: chosen from stored costs)")
-    command.add_argument("--temperature", type=float, help="1 by default")
+    command.add_argument("--temperature", type=float, help=f"default: {by_default['temperature']}")
     command.add_argument("--order", choices=("ascending", "random", "spread"), help="default: the checkpoint's")
     command.add_argument("--steps", type=int, default=1, help="passes of the method parallel")
 
