@@ -198,11 +198,13 @@ def test_options_out_of_range_are_refused(options: dict[str, Any], message: str)
 def test_a_description_tells_models_and_methods_apart(
     model: CausalText, causal_codec: SentencePieceCodec, causal_run: Path, causal_view: Path, tmp_path: Path
 ) -> None:
-    other = load_causal(str(save_run(tmp_path, causal_codec, network(causal_codec.vocab_size, seed=1))))
+    other = load_causal(str(save_run(tmp_path / "other", causal_codec, network(causal_codec.vocab_size, seed=1))))
+    copied = load_causal(str(shutil.copytree(causal_run, tmp_path / "copied")))
     viewed = load_causal(str(causal_run), view=causal_view)
-    shown = [CausalInfiller(each).describe() for each in (model, other, viewed)]
+    shown = [CausalInfiller(each).describe() for each in (model, other, viewed, copied)]
     assert shown[0]["weights"] == shown[2]["weights"] != shown[1]["weights"]
     assert shown[0]["added"] != shown[2]["added"]
+    assert all(shown[0][name] == shown[3][name] for name in ("weights", "added", "parameters"))
     assert json.dumps(shown)
     labels = [
         ({"method": "mars", "tau": 0.9}, "mars tau=0.9 B=4"),
