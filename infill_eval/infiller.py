@@ -136,6 +136,15 @@ class Described(Protocol):
         ...
 
 
+@runtime_checkable
+class ChecksRequests(Protocol):
+    """A model that knows before anything is sampled which requests are beyond it."""
+
+    def check_requests(self, requests: Sequence[Request]) -> None:
+        """Raise a ``ValueError`` that names the first request that cannot be answered."""
+        ...
+
+
 def describe(infiller: Infiller) -> dict[str, Any]:
     """What a model says about itself, or its name."""
     if isinstance(infiller, Described):

@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from infill_eval.estimates import Estimate
-from infill_eval.infiller import Budget, Infiller, LengthPolicy, Request, RoundTrips, Sample, ask, describe
+from infill_eval.infiller import (
+    Budget,
+    ChecksRequests,
+    Infiller,
+    LengthPolicy,
+    Request,
+    RoundTrips,
+    Sample,
+    ask,
+    describe,
+)
 from infill_eval.store import SampleFile, StoreError, read_json, write_json
 from infill_eval.tasks.base import Filled, Item, Task, Track, untracked
 
@@ -76,6 +86,8 @@ def run(
     options = options if options is not None else RunOptions()
     every = task.items()
     items = list(every)[: options.limit]
+    if isinstance(infiller, ChecksRequests):
+        infiller.check_requests([_request(item, options) for item in items])
     settings = _settings(task, infiller, options) | {"items": fingerprint(every)}
     _begin(out, settings, options)
     with SampleFile(out / _SAMPLES) as file:

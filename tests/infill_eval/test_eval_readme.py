@@ -34,7 +34,7 @@ def test_examples_without_network_are_models() -> None:
 
 def test_it_has_a_command_for_every_task() -> None:
     commands = set(re.findall(r"python -m infill_eval (\w+)", README))
-    assert commands == {"humaneval", "rocstories", "wikitext", "speed", "report"}
+    assert commands == {"humaneval", "rocstories", "wikitext", "completion", "gsm8k", "speed", "compare", "report"}
 
 
 def test_the_number_of_hostile_programs_is_the_real_one() -> None:
