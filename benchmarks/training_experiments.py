@@ -218,18 +218,8 @@ def main() -> None:
     torch.set_num_threads(1)
     given = ["--minutes", str(args.minutes), "--data", args.data, "--out", str(args.out)]
     given += ["--tokenizer", str(args.tokenizer)] if args.tokenizer else []
-    small = [
-        "--width",
-        "96",
-        "--layers",
-        "4",
-        "--heads",
-        "2",
-        "--vocab_size",
-        "2048",
-        "--lengths",
-        "{64: 0.3, 128: 0.7}",
-    ]
+    small = ["--width", "96", "--layers", "4", "--heads", "2", "--vocab_size", "2048"]  # fmt: skip
+    small += ["--lengths", "{64: 0.3, 128: 0.7}"]
     base = parse([*small, "--validate_minutes", "1000", "--validate_windows", "16", *given, *options])
     run_table(args.table, base, args.windows, args.pieces)
 
