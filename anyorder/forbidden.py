@@ -141,16 +141,19 @@ class Forbidden:
         return Forbidden(ids=self.ids.to(device), strings=strings, unspaced=unspaced, blank=blank, spaced=spaced)
 
     def mask(self, logits: Tensor, tokens: Tensor, order: Order, query: Rows) -> Tensor:
-        """Minus infinity at every token that its row may not draw.
+        """Minus infinity at every token that its row may not draw: (B, K, V) as ``logits``; see ``banned``."""
+        return logits.masked_fill(self.banned(tokens, order, query), -math.inf)
+
+    def banned(self, tokens: Tensor, order: Order, query: Rows) -> Tensor:
+        """Which tokens each row may not draw.
 
         Args:
-            logits: (B, K, V) of the query rows.
             tokens: (B, L) in order space; a row looks only at steps below its ``num_visible``.
             order: where the steps lie.
             query: the (B, K) rows.
 
         Returns:
-            (B, K, V).
+            (V,) bool if it is the same for all rows, else (B, K, V).
 
         Raises:
             ValueError: if there are forbidden strings and ``within`` was not called.
@@ -167,7 +170,7 @@ class Forbidden:
                 left = neighbours.state(string.after, -1, string.window)
                 right = neighbours.state(string.before, 1, string.window)
                 banned = banned | string.banned(left, right)
-        return logits.masked_fill(banned, -math.inf)
+        return banned
 
 
 class _Neighbours:

@@ -20,7 +20,6 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -29,6 +28,7 @@ from torch import Tensor
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
 from benchmarks.mars_baselines import jacobi
+from infill_eval import process_memory
 from infill_eval.comparison.methods import as_list
 from training import templated
 
@@ -129,16 +129,10 @@ def _peak(width: int, layers: int, block: int, send: multiprocessing.connection.
     torch.set_num_threads(1)
     model, objective = fresh(width, layers), drafting(block, 1.0) if block else plain
     train(model, objective, steps=1)  # libraries take their buffers
-    Path("/proc/self/clear_refs").write_text("5")
-    before = _status("VmRSS")
+    process_memory.reset_peak()
+    before = process_memory.held()
     train(model, objective, steps=3)
-    send.send(_status("VmHWM") - before)
-
-
-def _status(name: str) -> int:
-    """A figure of this process's memory, in bytes."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
-    return 1024 * int(line.split()[1])
+    send.send(process_memory.peak() - before)
 
 
 def peak_memory(width: int, layers: int, block: int) -> int:

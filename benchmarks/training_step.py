@@ -12,7 +12,6 @@ rows and query rows, three times forward), and with the memory a step takes beyo
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from anyorder.model.convert import export
 from anyorder.model.xlnet import XLNet
 from anyorder.order import Order
 from benchmarks.machine import linear_weights, measure
+from infill_eval import process_memory
 from training.allocator import keep_freed_memory
 from training.config import OptimizerConfig
 from training.objective import loss_sums
@@ -128,11 +128,10 @@ def peak_megabytes(who: str, name: str, length: int, rate: float) -> float:
 def _measure_peak(who: str, name: str, length: int, rate: float) -> float:
     torch.set_num_threads(1)
     step = contenders(name, length, rate, only=who)[who]
-    with open("/proc/self/statm") as file:
-        before = int(file.read().split()[1]) * resource.getpagesize() / 2**20
+    before = process_memory.held()
     step()
     step()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
+    return (process_memory.peak() - before) / 2**20
 
 
 def contenders(name: str, length: int, rate: float, only: str = "") -> dict[str, Callable[[], float]]:

@@ -10,6 +10,7 @@ from joint import Cases, ragged_cases, single_conditional
 from table_model import TableModel
 from torch import Tensor, nn
 
+from anyorder import likelihood
 from anyorder.forbidden import Forbidden
 from anyorder.likelihood import joint_log_prob
 from anyorder.visibility import Rows
@@ -98,3 +99,52 @@ def test_the_gradient_is_that_of_the_mean_log_softmax() -> None:
             wanted[position] -= table[position].softmax(-1).detach()
             wanted[position, cases.tokens[row, step]] += 1
     assert torch.allclose(table.grad, wanted)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("per_row", [False, True], ids=["same ids everywhere", "ids by row"])
+@pytest.mark.parametrize("at_a_time", [1, 9, 1000])
+def test_values_and_gradients_are_those_of_the_masked_softmax(
+    per_row: bool, at_a_time: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many rows are worked on at a time; rows whose token is forbidden, or all of them, pull at nothing."""
+    monkeypatch.setattr(likelihood, "_MAX_NUMBERS", {True: at_a_time})
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(3, 4, 5, generator=generator, dtype=torch.float64, requires_grad=True)
+    banned = torch.rand(3, 4, 5, generator=generator) < 0.3 if per_row else torch.tensor([0, 1, 0, 0, 1]).bool()
+    if per_row:
+        banned[2, 3] = True
+    chosen = torch.randint(5, (3, 4), generator=generator)
+    weight = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    values = likelihood._LogDensity.apply(logits, banned, chosen)  # type: ignore[no-untyped-call]
+    allowed = ~(banned if per_row else banned.expand(3, 4, 5)).gather(-1, chosen[..., None])[..., 0]
+    assert 0 < int(allowed.sum()) < allowed.numel()
+    assert torch.equal(torch.isneginf(values), ~allowed)
+    wanted = logits.masked_fill(banned, -torch.inf).log_softmax(-1).gather(-1, chosen[..., None])[..., 0]
+    assert torch.allclose(values[allowed], wanted[allowed], atol=1e-12)
+    (got,) = torch.autograd.grad((values.where(allowed, 0.0) * weight).sum(), logits, retain_graph=True)
+    (reference,) = torch.autograd.grad((wanted[allowed] * weight[allowed]).sum(), logits)
+    assert torch.allclose(got, reference, atol=1e-12)
+    (impossible,) = torch.autograd.grad(values[~allowed].sum(), logits)
+    assert not impossible.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_summed_in_float32(dtype: torch.dtype) -> None:
+    logits = torch.randn(2, 3, 7, generator=torch.Generator().manual_seed(2)).to(dtype).requires_grad_()
+    chosen, nothing = torch.tensor([[0, 3, 6], [1, 1, 2]]), torch.zeros(7, dtype=torch.bool)
+    values = likelihood._LogDensity.apply(logits, nothing, chosen)  # type: ignore[no-untyped-call]
+    wanted = logits.detach().float().requires_grad_()
+    reference = wanted.log_softmax(-1).gather(-1, chosen[..., None])[..., 0]
+    assert values.dtype == torch.float32
+    assert torch.allclose(values, reference, atol=1e-6)
+    (got,), (other,) = torch.autograd.grad(values.sum(), logits), torch.autograd.grad(reference.sum(), wanted)
+    assert got.dtype == dtype
+    assert torch.allclose(got, other.to(dtype))
+
+
+def test_logits_that_are_no_numbers_stay_that() -> None:
+    """A training that went wrong must not look like one that stands still."""
+    logits = torch.tensor([[[0.0, torch.nan]]], requires_grad=True)
+    values = likelihood._LogDensity.apply(logits, torch.zeros(2, dtype=torch.bool), torch.tensor([[0]]))  # type: ignore[no-untyped-call]
+    assert bool(values.isnan().all())
+    assert bool(torch.autograd.grad(values.sum(), logits)[0].isnan().any())

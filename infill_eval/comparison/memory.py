@@ -1,9 +1,7 @@
 """Peak memory of a method, measured where nothing else ran before: a process of its own.
 
-The peak is the kernel's high-water mark of that process's memory (``VmHWM``), which counts what torch allocates outside
-Python's sight. ``ru_maxrss`` would not do: Linux hands it down from the process that started this one. The mark is set
-back once the model is open, so that what decoding adds is told from what importing and loading took. Elsewhere than on
-Linux nothing is measured.
+The kernel's mark (``infill_eval.process_memory``) is set back once the model is open, so that what decoding adds is
+told from what importing and loading took. Elsewhere than on Linux nothing is measured.
 """
 
 from __future__ import annotations
@@ -12,13 +10,11 @@ import gc
 import multiprocessing
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import NamedTuple
 
+from infill_eval import process_memory
 from infill_eval.comparison.models import Source, open_source
 from infill_eval.comparison.pieces import Piece
-
-_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Memory(NamedTuple):
@@ -46,7 +42,7 @@ class Job(NamedTuple):
 
 def measured(job: Job) -> Memory | None:
     """The memory of a job, in a fresh process; ``None`` where the system does not tell, or ended that process."""
-    if not _STATUS.is_file():
+    if not process_memory.STATUS.is_file():
         return None
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
@@ -70,22 +66,7 @@ def _run(job: Job) -> Memory:
     contestant = open_source(job.source, draft_length=job.draft_length)
     method = next(one for one in contestant.methods if one.name == job.method)
     gc.collect()
-    peak, before, is_reset = _read("VmHWM"), _read("VmRSS"), _reset()
+    peak, before, is_reset = process_memory.peak(), process_memory.held(), process_memory.reset_peak()
     method.write(job.pieces, temperature=job.temperature)
-    after = _read("VmHWM")
+    after = process_memory.peak()
     return Memory(peak=max(peak, after), decoding=after - before if is_reset else None)
-
-
-def _read(name: str) -> int:
-    """Bytes of an entry of this process's status."""
-    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
-    return int(line.split()[1]) * 1024
-
-
-def _reset() -> bool:
-    """Set the high-water mark back to what is held now."""
-    try:
-        _RESET.write_text("5")
-    except OSError:
-        return False
-    return True

@@ -18,6 +18,7 @@ from anyorder.adapters import causal, mars, orthrus
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.added import added
 from anyorder.codec import train_vocabulary
+from infill_eval import process_memory
 from infill_eval.cli import main
 from infill_eval.comparison import memory
 from infill_eval.comparison.judging import AnySubsetJudge, causal_logits, compared, distinct, is_greedy, leading, nats
@@ -307,13 +308,13 @@ def test_tokens_a_pass_by_place_are_tokens_over_passes() -> None:
     assert places[0] == (1.5, pytest.approx(4 / 3))
 
 
-@pytest.mark.skipif(not memory._STATUS.is_file(), reason="only Linux tells")
+@pytest.mark.skipif(not process_memory.STATUS.is_file(), reason="only Linux tells")
 def test_memory_is_that_of_a_process_of_its_own(contestants: list[Contestant], pieces: list[Piece]) -> None:
     ballast = torch.ones(2**27)
     one = contestants[1]
     found = memory.measured(memory.Job(one.source, None, "AS-ARM one-pass", pieces[:2], 0.0))
     assert found is not None
-    assert 2**26 < found.peak < memory._read("VmHWM") - ballast.nbytes // 2
+    assert 2**26 < found.peak < process_memory.peak() - ballast.nbytes // 2
     assert found.decoding is None or 0 <= found.decoding < found.peak
 
 
