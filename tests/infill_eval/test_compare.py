@@ -210,6 +210,9 @@ def test_texts_that_part_at_a_tie_are_told_from_those_that_do_not() -> None:
     flat, steep = torch.zeros(3, 5), torch.eye(5)[:3]
     assert compared(lambda _: steep, [0, 1, 2], [0, 1, 2]) == "equal"
     assert compared(lambda _: flat, [0, 1, 2], [0, 3, 2]) == "tie"
+    # The two likeliest are tied, and a text that wrote a third token did not part at rounding.
+    assert compared(lambda _: flat - torch.eye(5)[3], [0, 3, 2], [0, 1, 2]) == "other"
+    assert compared(lambda _: flat, [0, 1], [0, 1, 2]) == "other"
     assert compared(lambda _: steep, [0, 1, 2], [0, 3, 2]) == "other"
     assert [is_greedy(steep, text) for text in ([0, 1, 2], [0, 1, 3])] == ["equal", "other"]
     assert is_greedy(steep - 0.99995 * torch.eye(5)[1:2], [0, 4, 2]) == "tie"
