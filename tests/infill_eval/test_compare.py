@@ -234,6 +234,20 @@ def test_above_temperature_0_what_is_greedy_alone_is_left_out_and_references_sta
     assert rows[0].nats > greedy[0].nats
 
 
+def test_no_two_pieces_are_drawn_by_the_same_random_numbers(contestants: list[Contestant], pieces: list[Piece]) -> None:
+    asked: list[Any] = []
+
+    def recording(*arguments: Any, **options: Any) -> Any:
+        if options["temperature"] > 0:
+            asked.append(options["seed"])
+        return mars.generate(*arguments, **options)
+
+    method = replace(contestants[0].methods[0], generate=recording)
+    alone = replace(contestants[0], methods=[method], reference=method)
+    measure([alone], pieces, replace(QUICK, temperature=1.0, seed=5, batches=(2,)))
+    assert asked == [[5, 6], [7]] * 2 + [5, 6, 7]
+
+
 def test_a_method_that_writes_another_text_than_its_reference_is_found_out(
     contestants: list[Contestant], pieces: list[Piece], monkeypatch: pytest.MonkeyPatch
 ) -> None:
