@@ -277,6 +277,12 @@ def test_a_place_that_holds_no_causal_model_is_named(causal_run: Path, tiny_chec
         assert len(str(caught.value)) < 700
 
 
+@pytest.mark.parametrize("device", ["meta", "no such device", "cuda:99"])
+def test_a_device_that_is_not_there_is_named(causal_run: Path, device: str) -> None:
+    with pytest.raises(ValueError, match=f"device must be one this torch has, such as 'cpu'; got '{device}'"):
+        load_causal(str(causal_run), device=device)
+
+
 def test_a_view_of_another_base_is_refused(
     causal_run: Path, causal_view: Path, causal_codec: SentencePieceCodec, tmp_path: Path
 ) -> None:

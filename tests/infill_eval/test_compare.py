@@ -402,3 +402,31 @@ def test_what_cannot_be_compared_is_named(
     assert main(["compare", "--model", "tiny", "--data", __file__, *SIZES, "--out", "out", *extra]) == 2
     assert message in capsys.readouterr().err
     assert not Path("out").exists()
+
+
+DAMAGE = {
+    "--causal": ("plain/best", "model.safetensors", "noise"),
+    "--mars": ("mars-4", "mars.json", '{"block": 4}'),
+    "--orthrus": ("orthrus-frozen/best", "view.json", '{"block": 4}'),
+}
+
+
+@pytest.mark.parametrize("option", DAMAGE)
+def test_a_damaged_model_is_a_sentence(
+    option: str, models: Path, tiny_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, file, content = DAMAGE[option]
+    place = shutil.copytree(models / name, tmp_path / "damaged")
+    (place / file).write_text(content)
+    command = ["compare", "--model", str(tiny_checkpoint), "--data", __file__, *SIZES, "--out", str(tmp_path / "out")]
+    assert main([*command, option, str(place)]) == 2
+    assert f"{option} {place} is no causal model that can be loaded: " in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_be_written_is_not_measured_first(
+    models: Path, tiny_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.delattr("infill_eval.comparison.command.measure")
+    assert main(arguments(models, tiny_checkpoint, tmp_path / "file")) == 1
