@@ -337,8 +337,14 @@ def test_memory_is_that_of_a_process_of_its_own(contestants: list[Contestant], p
 def test_left_to_right_models_alone_need_no_any_subset_model(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["compare", "--no-model", "--causal", str(models / "plain"), "--data", __file__, *SIZES]
-    assert main([*command, "--out", str(tmp_path)]) == 0
+    command = ["compare", "--no-model", "--data", __file__, *SIZES, "--out", str(tmp_path)]
+    assert main(command) == 2
+    assert "nothing to compare with: name a plain model with --causal" in capsys.readouterr().err
+    command += ["--causal", str(models / "plain")]
+    with pytest.raises(SystemExit):
+        main([*command, "--model", "mini-code"])
+    assert "--model: not allowed with argument --no-model" in capsys.readouterr().err
+    assert main(command) == 0
     assert "AS-ARM sequential" not in capsys.readouterr().out
     assert list(json.loads((tmp_path / "compare.json").read_text())["rows"]) == ["left-to-right completion"]
 
@@ -371,7 +377,6 @@ def test_models_of_another_vocabulary_are_refused(
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--no-model"], "nothing to compare with: name a plain model with --causal"),
         (["--causal", "nowhere"], "--causal nowhere: no such directory"),
         (["--causal", "mars-4"], "is no plain left-to-right model; it is one for --mars"),
         (["--causal", "orthrus-frozen"], "is no plain left-to-right model; it is one for --orthrus"),
@@ -384,7 +389,9 @@ def test_models_of_another_vocabulary_are_refused(
         (["--causal", "plain", "--data", "no/*.py"], "--data no/*.py: no such file"),
         (["--batches", "4"], "a batch of 4 needs as many pieces, got --pieces 3"),
         (["--repeats", "0"], "must be at least 1"),
-        (["--temperature", "-1"], "temperature must be at least 0, got -1.0"),
+        (["--temperature", "-1"], "temperature must be a finite number of at least 0 (0 is greedy); got -1.0"),
+        (["--causal", "nowhere", "--temperature", "nan"], "temperature must be a finite number"),
+        (["--causal", "nowhere", "--draft-length", "-2"], "draft_length must be at least 0; got -2"),
     ],
 )
 def test_what_cannot_be_compared_is_named(
