@@ -117,8 +117,9 @@ def _add_speed(commands: Commands) -> None:
 
 def _add_compare(commands: Commands) -> None:
     compare = commands.add_parser("compare", help="any-subset and left-to-right models on the same pieces of text")
-    compare.add_argument("--model", help="an any-subset model: bundled name, hub id or directory (default: mini-code)")
-    compare.add_argument("--no-model", action="store_true", help="left-to-right models alone")
+    any_subset = compare.add_mutually_exclusive_group()
+    any_subset.add_argument("--model", help="any-subset model: bundled name, hub id or directory (default: mini-code)")
+    any_subset.add_argument("--no-model", action="store_true", help="left-to-right models alone")
     compare.add_argument("--causal", type=Path, metavar="DIR", help="a plain left-to-right model, the baseline")
     compare.add_argument("--mars", type=Path, nargs="+", default=[], metavar="DIR", help="what mars.save wrote")
     compare.add_argument("--orthrus", type=Path, nargs="+", default=[], metavar="DIR", help="what save_view wrote")

@@ -156,7 +156,7 @@ class CausalInfiller:
         prompt = list(self.model.tokenizer.encode(prefix))
         if not prompt:
             raise ValueError(f"{request.id}: a causal model needs a token to start from, and {prefix!r} has none")
-        limit = self._limit(request, len(prompt))
+        limit = self._limit(request)
         room = self.model.network.config.max_length
         if len(prompt) + limit > room:
             raise ValueError(
@@ -165,10 +165,11 @@ class CausalInfiller:
             )
         return prompt, limit
 
-    def _limit(self, request: Request, prompt_length: int) -> int:
-        budget = request.budget
+    def _limit(self, request: Request) -> int:
+        budget, encode = request.budget, self.model.tokenizer.encode
         if budget.like is not None:
-            return len(self.model.tokenizer.encode(request.prefix + budget.like[0])) - prompt_length
+            # On its own: encoded behind the prompt its indent would join the newline, which the prompt already has.
+            return len(encode(budget.like[0])) - len(encode(""))
         if not isinstance(budget.tokens, int):
             raise ValueError(
                 f"a causal model writes until it ends or may write no more: the length is a number of tokens or "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from anyorder.adapters import causal, mars, orthrus
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.added import added, fingerprint
 from anyorder.codec import SentencePieceCodec
+from anyorder.model.request import checked_device
 
 _OURS, _THEIRS = "tokenizer.model", ("tokenizer.json", "tokenizer_config.json")
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
@@ -74,15 +75,13 @@ class CausalText:
     facts: dict[str, Any]
 
     @classmethod
-    def of(cls, name: str, network: CausalModel, tokenizer: Tokenizer, *, device: str | None = None) -> CausalText:
-        """A model ready to decode: its weights are hashed, moved and packed, in place."""
+    def of(cls, name: str, network: CausalModel, tokenizer: Tokenizer) -> CausalText:
+        """A model ready to decode: its weights are hashed and packed, in place."""
         facts = {
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "weights": fingerprint(network)[:16],
             "added": _digest(network)[:16],
         }
-        if device is not None:
-            network.to(device)
         return cls(name=name, network=network.pack("packed"), tokenizer=tokenizer, facts=facts)
 
 
@@ -99,8 +98,10 @@ def load_causal(
 
     Raises:
         ModuleNotFoundError: without transformers.
-        ValueError: if it is no causal model that can be loaded, has no tokenizer, or the view does not fit.
+        ValueError: if it is no causal model that can be loaded, has no tokenizer, the view does not fit, or torch does
+            not have the device.
     """
+    place = checked_device(device)
     _check_place(Path(name))
     tokenizer = _tokenizer(name, revision)
     network = _network(name, revision)
@@ -109,7 +110,7 @@ def load_causal(
             orthrus.load_view(network, view)
         except _UNREADABLE as error:
             raise ValueError(f"--view {view} does not fit --causal {name}: {_short(error)}") from None
-    return CausalText.of(name, network, tokenizer, device=device)
+    return CausalText.of(name, network.to(place), tokenizer)
 
 
 def _check_place(place: Path) -> None:
@@ -141,10 +142,20 @@ def _tokenizer(name: str, revision: str | None) -> Tokenizer:
 
 
 def _network(name: str, revision: str | None) -> CausalModel:
+    is_ours = (Path(name) / "mars.json").is_file()
+    return opened(f"--causal {name}", lambda: mars.load(name) if is_ours else causal.load(name, revision=revision))
+
+
+def opened(what: str, load: Callable[[], CausalModel]) -> CausalModel:
+    """What a loader gives, or a sentence on why it gives nothing.
+
+    Raises:
+        ValueError: if it cannot be loaded.
+    """
     try:
-        return mars.load(name) if (Path(name) / "mars.json").is_file() else causal.load(name, revision=revision)
+        return load()
     except _UNREADABLE as error:
-        raise ValueError(f"--causal {name} is no causal model that can be loaded: {_short(error)}") from None
+        raise ValueError(f"{what} is no causal model that can be loaded: {_short(error)}") from None
 
 
 def _digest(network: CausalModel) -> str:

@@ -70,7 +70,7 @@ class Request(NamedTuple):
             raise TypeError(f"codec must be a codec or the name of one, got {type(codec).__name__}")
         if tokenizer is not None and not isinstance(tokenizer, (str, Path)):
             raise TypeError(f"tokenizer must be a string or a path, got {type(tokenizer).__name__}")
-        place, precision = _device(device), floating_dtype(dtype)
+        place, precision = checked_device(device), floating_dtype(dtype)
         return cls(
             name=str(name),
             revision=revision,
@@ -83,7 +83,13 @@ class Request(NamedTuple):
         )
 
 
-def _device(device: str | torch.device | None) -> torch.device:
+def checked_device(device: str | torch.device | None) -> torch.device:
+    """A device by name or as torch has it, the CPU if ``None``.
+
+    Raises:
+        TypeError: if it is neither.
+        ValueError: if this torch does not have it, or it holds no numbers.
+    """
     if device is not None and not isinstance(device, (str, torch.device)):
         raise TypeError(f"device must be a string or a torch.device, got {type(device).__name__}")
     try:

@@ -58,11 +58,11 @@ def compare(options: argparse.Namespace, texts: Sequence[str] | None, track: Tra
         tokens=settings.tokens,
         seed=settings.seed,
     )
+    options.out.mkdir(parents=True, exist_ok=True)  # what cannot be written is not measured first
     found = {"left-to-right completion": measure(contestants, pieces, settings, track=track)}
     if not options.no_model:
         found["infilling, the same pieces"] = measure(contestants, pieces, settings, infill=True, track=track)
     costs = _costs(contestants, settings)
-    options.out.mkdir(parents=True, exist_ok=True)
     write_json(options.out / "compare.json", _record(contestants, costs, found, settings))
     return Compared(
         found, [models_table(contestants, costs), *(table(task, rows, settings) for task, rows in found.items())]

@@ -1,8 +1,8 @@
 """What a text is worth: its density under a named model, and whether it is that model's own greedy text.
 
 A judge gives the logits of every new token of a text in one pass without a cache of slots, so what it finds does not
-rest on the loop that wrote the text. Two greedy texts that part where the two likeliest tokens are within ``TIE`` part
-at rounding: a pass of many rows sums in another order than a pass of one.
+rest on the loop that wrote the text. Two greedy texts whose first different tokens are both within ``TIE`` of the
+likeliest part at rounding: a pass of many rows sums in another order than a pass of one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from anyorder.visibility import verify_rows
 from infill_eval.comparison.pieces import Piece
 
 TIE = 1e-4
-"""How near the two likeliest logits are where texts may part without fault, in float32."""
+"""How near to the likeliest both logits are where texts may part without fault, in float32."""
 
 Verdict = Literal["equal", "tie", "other"]
 """A greedy text beside its reference: the same, parting at a tie, or another."""
@@ -93,9 +93,11 @@ def compared(logits_of: LogitsOf, tokens: Sequence[int], wanted: Sequence[int]) 
     if list(tokens) == list(wanted):
         return "equal"
     same = leading(tokens, wanted)
-    if same >= len(wanted):
+    if same >= min(len(tokens), len(wanted)):
         return "other"
-    return "tie" if _gap(logits_of(wanted)[same]) < TIE else "other"
+    logits = logits_of(wanted)[same]
+    least = logits[[tokens[same], wanted[same]]].min()
+    return "tie" if bool(logits.max() - least < TIE) else "other"
 
 
 def is_greedy(logits: Tensor, tokens: Sequence[int]) -> Verdict:
@@ -117,8 +119,3 @@ def distinct(texts: Sequence[Sequence[int]]) -> float:
     """The share of three-token runs that do not occur twice in the same text; repetition flatters every drafter."""
     runs = [(row, *text[i : i + 3]) for row, text in enumerate(texts) for i in range(len(text) - 2)]
     return len(set(runs)) / max(len(runs), 1)
-
-
-def _gap(logits: Tensor) -> float:
-    first, second = logits.topk(2).values.tolist()
-    return float(first - second)

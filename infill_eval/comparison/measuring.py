@@ -137,7 +137,10 @@ def _row(
     took: dict[int, Took],
     memory: Memory | None,
 ) -> Row:
-    traced = [trace(method, piece, temperature=options.temperature, seed=options.seed) for piece in pieces]
+    traced = [
+        trace(method, piece, temperature=options.temperature, seed=options.seed + number)
+        for number, piece in enumerate(pieces)
+    ]
     written = [made for made, _ in traced]
     greedy = [made.tokens for made in written] if options.temperature == 0 else _greedy(method, pieces)
     total = sum(len(made.tokens) for made in written)
@@ -214,7 +217,9 @@ def _passes(method: Method, pieces: Sequence[Piece], batch: int, options: Compar
     """Decode all pieces in batches; each batch takes as many passes as its slowest piece."""
     passes = 0
     for start in range(0, len(pieces), batch):
-        made = method.write(pieces[start : start + batch], temperature=options.temperature, seed=options.seed)
+        given = pieces[start : start + batch]
+        seeds = [options.seed + start + number for number in range(len(given))]
+        made = method.write(given, temperature=options.temperature, seed=seeds)
         passes += max(one.passes for one in made)
     return passes
 

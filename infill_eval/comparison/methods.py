@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import anyorder
 from anyorder.adapters import mars, orthrus
@@ -20,6 +20,9 @@ from infill_eval.comparison.pieces import Piece
 
 Decided = Callable[[int], None]
 """Told how many tokens a pass has decided, after every pass that decided some."""
+
+Seeds: TypeAlias = int | Sequence[int]
+"""One for every piece of a batch, or one a piece."""
 
 
 class Written(NamedTuple):
@@ -57,7 +60,7 @@ class Method(Protocol):
     def can_sample(self) -> bool: ...  # noqa: D102
 
     def write(
-        self, pieces: Sequence[Piece], *, temperature: float, seed: int = 0, on_decided: Decided | None = None
+        self, pieces: Sequence[Piece], *, temperature: float, seed: Seeds = 0, on_decided: Decided | None = None
     ) -> list[Written]:
         """Fill the blanks of several pieces as one batch; ``on_decided`` is for a single piece."""
         ...
@@ -79,7 +82,7 @@ class AnySubset:
     can_sample: bool = True
 
     def write(
-        self, pieces: Sequence[Piece], *, temperature: float, seed: int = 0, on_decided: Decided | None = None
+        self, pieces: Sequence[Piece], *, temperature: float, seed: Seeds = 0, on_decided: Decided | None = None
     ) -> list[Written]:
         """See ``Method``."""
         results = anyorder.infill_batch(
@@ -126,7 +129,7 @@ class Causal:
         return self.sampling is not None
 
     def write(
-        self, pieces: Sequence[Piece], *, temperature: float, seed: int = 0, on_decided: Decided | None = None
+        self, pieces: Sequence[Piece], *, temperature: float, seed: Seeds = 0, on_decided: Decided | None = None
     ) -> list[Written]:
         """See ``Method``."""
         chosen = self.options if temperature == 0 else self.sampling

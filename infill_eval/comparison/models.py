@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -20,6 +21,7 @@ from anyorder.adapters.causal.added import fingerprint
 from anyorder.adapters.orthrus.checkpoint import base_of
 from anyorder.codec import Codec, SentencePieceCodec
 from infill_eval.anyorder_infiller import AnyorderInfiller
+from infill_eval.causal_loading import opened
 from infill_eval.comparison.judging import AnySubsetJudge, CausalJudge, Judge
 from infill_eval.comparison.methods import AnySubset, Causal, any_subset, plain, with_masks, with_view
 
@@ -109,8 +111,8 @@ def open_source(source: Source, *, draft_length: int | None = None) -> Contestan
     """
     if source.kind == "model":
         return _open_any_subset(source, draft_length)
-    path = Path(source.place)
-    network = _LOADERS[source.kind](path)
+    load = partial(_LOADERS[source.kind], Path(source.place))
+    network = opened(f"--{source.kind} {source.place}", load)
     parameters, base = sum(parameter.numel() for parameter in network.parameters()), fingerprint(network)
     network.pack("packed")
     methods = _methods(source, network)

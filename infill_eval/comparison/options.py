@@ -6,6 +6,9 @@ import argparse
 from dataclasses import dataclass, fields
 from typing import Any
 
+from anyorder.adapters.causal.request import check_count
+from anyorder.sampling import Sampling
+
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
@@ -36,8 +39,9 @@ class CompareOptions:
     def __post_init__(self) -> None:
         if min(self.pieces, self.context, self.tokens, self.repeats, *self.batches) < 1:
             raise ValueError("pieces, context, tokens, repeats and batch sizes must be at least 1")
-        if self.temperature < 0:
-            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
+        Sampling(temperature=self.temperature)
+        if self.draft_length is not None:
+            check_count("draft_length", self.draft_length, 0)
         if max(self.batches) > self.pieces:
             raise ValueError(f"a batch of {max(self.batches)} needs as many pieces, got --pieces {self.pieces}")
 

@@ -85,9 +85,9 @@ def _legend(first: str, options: CompareOptions) -> tuple[str, ...]:
         "what stood there; the latter compares models. An any-subset model gives its special tokens no mass in either.",
         "first right: tokens of the truth before the first wrong one; exact: share of blanks that are the truth; dist: "
         "share of three-token runs that are not repeated.",
-        "as reference: greedy texts equal to those of the same model one token at a time; ties part where its two "
-        f"likeliest logits are within {TIE:g}. The reference's own row counts texts that are the likeliest token at "
-        "every place of one pass without a cache. lossless: what the library declares.",
+        "as reference: greedy texts equal to those of the same model one token at a time; ties part where both "
+        f"tokens are within {TIE:g} of its likeliest. The reference's own row counts texts that are the likeliest "
+        "token at every place of one pass without a cache. lossless: what the library declares.",
         f"peak: most memory of a fresh process that opens the model and fills one batch of {max(options.batches)}, "
         "libraries included (the kernel's VmHWM); decoding: what filling takes at most beyond the open model.",
     )

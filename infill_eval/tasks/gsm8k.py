@@ -26,7 +26,9 @@ STOP = "\nQuestion:"
 """Where a model has begun to ask itself."""
 
 # A minus right behind something is a subtraction, and a comma is part of a number only between thousands.
-_NUMBER = re.compile(r"((?<![\w.)])-)?[$€£¥]?((?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)")
+_NUMBER = re.compile(
+    r"((?<![\w.)])[-\u2212])?[$€£¥]?((?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,15 +96,18 @@ def _behind_mark(text: str) -> str | None:
 
 
 def _numbers(text: str) -> list[Decimal]:
-    return [Decimal((sign or "") + digits.replace(",", "")) for sign, digits in _NUMBER.findall(text)]
+    return [Decimal(("-" if sign else "") + digits.replace(",", "")) for sign, digits in _NUMBER.findall(text)]
 
 
 def extracted(text: str) -> Decimal | None:
     """The number that a text gives as its answer, by the rule above; None if it has no number."""
-    text = truncated(text, (STOP,))
-    marked = _numbers(_behind_mark(text) or "")
-    every = marked[:1] or _numbers(text)[-1:]
+    every = _marked(text)[:1] or _numbers(truncated(text, (STOP,)))[-1:]
     return every[0] if every else None
+
+
+def _marked(text: str) -> list[Decimal]:
+    """The numbers on the line behind the first mark."""
+    return _numbers(_behind_mark(truncated(text, (STOP,))) or "")
 
 
 class Gsm8k:
@@ -157,5 +162,5 @@ class Gsm8k:
 
 def _values(fills: Sequence[str], result: Decimal) -> dict[str, float]:
     right = sum(extracted(fill) == result for fill in fills)
-    marked = sum(_behind_mark(truncated(fill, (STOP,))) is not None for fill in fills)
+    marked = sum(bool(_marked(fill)) for fill in fills)
     return {"accuracy": right / len(fills), "marked": marked / len(fills)}

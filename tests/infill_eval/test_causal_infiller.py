@@ -127,11 +127,25 @@ def test_the_token_that_ends_a_text_is_counted_and_not_written(
 
 
 def test_the_oracle_length_is_that_of_the_reference_in_the_model_s_tokens(model: CausalText) -> None:
-    like = " x + 1\n"
-    asked = Request(id="item", segments=(PROMPTS[0], ""), budget=Budget(policy="oracle", like=(like,)))
-    ((sample,),) = ask(decoded(model), [asked])
-    joint = model.tokenizer.encode(PROMPTS[0] + like)
-    assert sample.stats["tokens"] == len(joint) - len(model.tokenizer.encode(PROMPTS[0])) > 1
+    # Behind a newline an indent would be a part of its token: the prompt has that newline, so the indent is one more.
+    for prompt, like in ((PROMPTS[0], " x + 1\n"), ("def f(x):\n", "    return x\n")):
+        asked = Request(id="item", segments=(prompt, ""), budget=Budget(policy="oracle", like=(like,)))
+        ((sample,),) = ask(decoded(model), [asked])
+        assert sample.stats["tokens"] == len(model.tokenizer.encode(like)) > 1
+
+
+def test_the_token_that_begins_a_text_is_none_of_the_oracle_length() -> None:
+    from tokenizers import processors
+
+    tokenizer = spaced()
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
+    assert HubTokenizer(tokenizer).encode("the") == [0, 2]
+    begun = CausalText.of("tiny", causal.wrap(network(7)), HubTokenizer(tokenizer))
+    asked = Request(id="item", segments=("the cat", ""), budget=Budget(policy="oracle", like=("sat on a",)))
+    ((sample,),) = ask(decoded(begun), [asked])
+    assert sample.stats["tokens"] == 3
 
 
 REFUSED = [
@@ -275,6 +289,12 @@ def test_a_place_that_holds_no_causal_model_is_named(causal_run: Path, tiny_chec
             load_causal(place)
         assert f"--causal {place}" in str(caught.value)
         assert len(str(caught.value)) < 700
+
+
+@pytest.mark.parametrize("device", ["meta", "no such device", "cuda:99"])
+def test_a_device_that_is_not_there_is_named(causal_run: Path, device: str) -> None:
+    with pytest.raises(ValueError, match=f"device must be one this torch has, such as 'cpu'; got '{device}'"):
+        load_causal(str(causal_run), device=device)
 
 
 def test_a_view_of_another_base_is_refused(

@@ -211,6 +211,9 @@ def test_texts_that_part_at_a_tie_are_told_from_those_that_do_not() -> None:
     flat, steep = torch.zeros(3, 5), torch.eye(5)[:3]
     assert compared(lambda _: steep, [0, 1, 2], [0, 1, 2]) == "equal"
     assert compared(lambda _: flat, [0, 1, 2], [0, 3, 2]) == "tie"
+    # The two likeliest are tied, and a text that wrote a third token did not part at rounding.
+    assert compared(lambda _: flat - torch.eye(5)[3], [0, 3, 2], [0, 1, 2]) == "other"
+    assert compared(lambda _: flat, [0, 1], [0, 1, 2]) == "other"
     assert compared(lambda _: steep, [0, 1, 2], [0, 3, 2]) == "other"
     assert [is_greedy(steep, text) for text in ([0, 1, 2], [0, 1, 3])] == ["equal", "other"]
     assert is_greedy(steep - 0.99995 * torch.eye(5)[1:2], [0, 4, 2]) == "tie"
@@ -230,6 +233,20 @@ def test_above_temperature_0_what_is_greedy_alone_is_left_out_and_references_sta
     assert all(row.verdicts["other"] == 0 for row in rows)
     greedy = measure(contestants[:1], pieces, QUICK)
     assert rows[0].nats > greedy[0].nats
+
+
+def test_no_two_pieces_are_drawn_by_the_same_random_numbers(contestants: list[Contestant], pieces: list[Piece]) -> None:
+    asked: list[Any] = []
+
+    def recording(*arguments: Any, **options: Any) -> Any:
+        if options["temperature"] > 0:
+            asked.append(options["seed"])
+        return mars.generate(*arguments, **options)
+
+    method = replace(contestants[0].methods[0], generate=recording)
+    alone = replace(contestants[0], methods=[method], reference=method)
+    measure([alone], pieces, replace(QUICK, temperature=1.0, seed=5, batches=(2,)))
+    assert asked == [[5, 6], [7]] * 2 + [5, 6, 7]
 
 
 def test_a_method_that_writes_another_text_than_its_reference_is_found_out(
@@ -321,8 +338,14 @@ def test_memory_is_that_of_a_process_of_its_own(contestants: list[Contestant], p
 def test_left_to_right_models_alone_need_no_any_subset_model(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["compare", "--no-model", "--causal", str(models / "plain"), "--data", __file__, *SIZES]
-    assert main([*command, "--out", str(tmp_path)]) == 0
+    command = ["compare", "--no-model", "--data", __file__, *SIZES, "--out", str(tmp_path)]
+    assert main(command) == 2
+    assert "nothing to compare with: name a plain model with --causal" in capsys.readouterr().err
+    command += ["--causal", str(models / "plain")]
+    with pytest.raises(SystemExit):
+        main([*command, "--model", "mini-code"])
+    assert "--model: not allowed with argument --no-model" in capsys.readouterr().err
+    assert main(command) == 0
     assert "AS-ARM sequential" not in capsys.readouterr().out
     assert list(json.loads((tmp_path / "compare.json").read_text())["rows"]) == ["left-to-right completion"]
 
@@ -355,7 +378,6 @@ def test_models_of_another_vocabulary_are_refused(
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--no-model"], "nothing to compare with: name a plain model with --causal"),
         (["--causal", "nowhere"], "--causal nowhere: no such directory"),
         (["--causal", "mars-4"], "is no plain left-to-right model; it is one for --mars"),
         (["--causal", "orthrus-frozen"], "is no plain left-to-right model; it is one for --orthrus"),
@@ -368,7 +390,9 @@ def test_models_of_another_vocabulary_are_refused(
         (["--causal", "plain", "--data", "no/*.py"], "--data no/*.py: no such file"),
         (["--batches", "4"], "a batch of 4 needs as many pieces, got --pieces 3"),
         (["--repeats", "0"], "must be at least 1"),
-        (["--temperature", "-1"], "temperature must be at least 0, got -1.0"),
+        (["--temperature", "-1"], "temperature must be a finite number of at least 0 (0 is greedy); got -1.0"),
+        (["--causal", "nowhere", "--temperature", "nan"], "temperature must be a finite number"),
+        (["--causal", "nowhere", "--draft-length", "-2"], "draft_length must be at least 0; got -2"),
     ],
 )
 def test_what_cannot_be_compared_is_named(
@@ -386,3 +410,31 @@ def test_what_cannot_be_compared_is_named(
     assert main(["compare", "--model", "tiny", "--data", __file__, *SIZES, "--out", "out", *extra]) == 2
     assert message in capsys.readouterr().err
     assert not Path("out").exists()
+
+
+DAMAGE = {
+    "--causal": ("plain/best", "model.safetensors", "noise"),
+    "--mars": ("mars-4", "mars.json", '{"block": 4}'),
+    "--orthrus": ("orthrus-frozen/best", "view.json", '{"block": 4}'),
+}
+
+
+@pytest.mark.parametrize("option", DAMAGE)
+def test_a_damaged_model_is_a_sentence(
+    option: str, models: Path, tiny_checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, file, content = DAMAGE[option]
+    place = shutil.copytree(models / name, tmp_path / "damaged")
+    (place / file).write_text(content)
+    command = ["compare", "--model", str(tiny_checkpoint), "--data", __file__, *SIZES, "--out", str(tmp_path / "out")]
+    assert main([*command, option, str(place)]) == 2
+    assert f"{option} {place} is no causal model that can be loaded: " in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_be_written_is_not_measured_first(
+    models: Path, tiny_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.delattr("infill_eval.comparison.command.measure")
+    assert main(arguments(models, tiny_checkpoint, tmp_path / "file")) == 1

@@ -54,6 +54,9 @@ def data(tmp_path: Path) -> Path:
         ("#### seven\nSo it is 6 or 7.", "7"),
         ("First 3, then 12 apples.", "12"),
         ("She has 10-5", "5"),
+        ("It is \u22125 degrees", "-5"),
+        ("#### \u2212$3", "-3"),
+        ("She has 10\u22125", "5"),
         ("so 3 - 5 = -2", "-2"),
         ("It is (-4)", "-4"),
         ("In all .5 of it", "0.5"),
@@ -111,7 +114,7 @@ def test_more_examples_than_there_are_are_refused(data: Path, shots: int) -> Non
 
 def test_accuracy_is_the_share_of_samples_with_the_right_number(data: Path) -> None:
     task = Gsm8k(data)
-    fills = [(" 60", " #### 60.0", " 61"), (" $1250", "#### 1250", ""), ("5", "4", "-6"), ("#### 2.5",) * 3]
+    fills = [(" 60", " #### 60.0", "#### sixty-one"), (" $1250", "#### 1250", ""), ("5", "4", "-6"), ("#### 2.5",) * 3]
     filled = [
         Filled(item, [Sample(texts=(text,)) for text in row]) for item, row in zip(task.items(), fills, strict=True)
     ]
