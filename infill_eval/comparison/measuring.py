@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from infill_eval.comparison.judging import Judge, Verdict, compared, distinct, is_greedy, leading, nats
 from infill_eval.comparison.memory import Job, Memory, measured
-from infill_eval.comparison.methods import Method, trace
+from infill_eval.comparison.methods import Method
 from infill_eval.comparison.models import Contestant
 from infill_eval.comparison.options import CompareOptions
 from infill_eval.comparison.pieces import Piece
+from infill_eval.comparison.tracing import trace
 from infill_eval.estimates import Estimate
 from infill_eval.stopwatch import speed_against, take_turns
 from infill_eval.tasks.base import Track, untracked

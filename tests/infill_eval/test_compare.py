@@ -23,12 +23,12 @@ from infill_eval.cli import main
 from infill_eval.comparison import memory
 from infill_eval.comparison.judging import AnySubsetJudge, causal_logits, compared, distinct, is_greedy, leading, nats
 from infill_eval.comparison.measuring import Row, Took, measure
-from infill_eval.comparison.methods import counted, trace
 from infill_eval.comparison.models import Contestant, open_source, shared_codec, sources
 from infill_eval.comparison.options import CompareOptions
 from infill_eval.comparison.pictures import tokens_a_pass
 from infill_eval.comparison.pieces import Piece, draw_pieces
 from infill_eval.comparison.results import break_even, table
+from infill_eval.comparison.tracing import counted, trace
 from infill_eval.estimates import Estimate
 
 pytest.importorskip("transformers")
