@@ -1,7 +1,7 @@
 """Train a causal model to draft its next tokens (MARS): ``python training/fit_mars.py --init_from DIR --block 4``.
 
-    python training/fit_mars.py --objective causal --minutes 90 --out runs/mini-causal-code
-    python training/fit_mars.py --init_from runs/mini-causal-code --block 4 --minutes 45 --out runs/mars-4
+    python training/fit_mars.py --objective causal --minutes 62 --out runs/mini-causal-code
+    python training/fit_mars.py --init_from models/mini-causal-code --block 4 --minutes 45 --out runs/mars-4
     python training/fit_mars.py --init_from HuggingFaceTB/SmolLM2-135M --lora_rank 16 --chat chat.jsonl --minutes 60
 
 The first makes a small Qwen2 by plain autoregressive training, the second teaches it to draft, the third teaches only

@@ -1,7 +1,7 @@
 """Distil a causal model into a view of it that drafts (Orthrus): ``python training/fit_orthrus.py --init_from DIR``.
 
-    python training/fit_orthrus.py --init_from runs/mini-causal-code --block 8 --minutes 45 --out runs/orthrus-8
-    python training/fit_orthrus.py --init_from runs/mini-causal-code --anchor trainable --minutes 45   # as published
+    python training/fit_orthrus.py --init_from models/mini-causal-code --block 8 --minutes 45 --out runs/orthrus-8
+    python training/fit_orthrus.py --init_from models/mini-causal-code --anchor trainable --minutes 45   # as published
     python training/fit_orthrus.py --init_from HuggingFaceTB/SmolLM2-135M --chat chat.jsonl --minutes 60
 
 The model it starts from is the teacher and stays as it is, bit for bit; only a copy of its attention projections and a
