@@ -1,6 +1,6 @@
 """A training step against Hugging Face's ``XLNetLMHeadModel`` on the same objective, weights and batch, in one run.
 
-    python -m benchmarks.training_step                     # 7 M and 110 M parameters, about six minutes on two cores
+    python -m benchmarks.training_step                     # 7 M and 110 M parameters, about twelve minutes on two cores
     python -m benchmarks.training_step --shapes 7M --repeats 3
 
 Forward, backward, clipping and a fused AdamW step on the joint loss of one masking rate. Hugging Face gets the batch as
