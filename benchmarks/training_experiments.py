@@ -210,7 +210,7 @@ def run_table(name: str, common: list[str], windows: int, pieces: int) -> None:
     for arm, flags in TABLES[name].items():
         out = base.run.out / name / arm.replace(" ", "-").replace("%", "pc").replace(",", "")
         fit(parse([*common, *shared, *flags.split(), "--out", str(out)]), documents)
-        if base.data.tokenizer is None and "--vocab_size" not in flags:
+        if not shared and base.data.tokenizer is None and "--vocab_size" not in flags:
             shared = ["--tokenizer", str(out / "last" / "tokenizer.model")]  # one vocabulary for all arms
         for line in measure_arm(anyorder.load(out / "last"), documents, windows, pieces):
             print("| " + " | ".join([arm, *line.cells()]) + " |", flush=True)

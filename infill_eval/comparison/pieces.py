@@ -66,8 +66,9 @@ def draw_pieces(texts: Sequence[str], codec: Codec, *, count: int, context: int,
     """
     draw, found = random.Random(seed), dict[str, Piece]()
     long_enough = [text for text in texts if len(text) >= context + tokens]
+    weights = [len(text) for text in long_enough]
     for _ in range(_TRIES * count if long_enough else 0):
-        text = draw.choices(long_enough, [len(text) for text in long_enough])[0]
+        text = draw.choices(long_enough, weights)[0]
         start = text.rfind("\n", 0, draw.randrange(len(text))) + 1
         window = codec.encode(text[start : start + 16 * (2 * context + tokens)])
         piece = next(_cuts(window, codec, context, tokens), None)

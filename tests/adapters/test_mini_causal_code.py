@@ -8,6 +8,7 @@ import torch
 
 import anyorder
 from anyorder.adapters import causal, mars
+from infill_eval.comparison import judging
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "models" / "mini-causal-code"
@@ -33,8 +34,5 @@ def test_it_continues_a_line_as_python_does() -> None:
 
 def nats(model: causal.CausalModel, ids: torch.Tensor) -> float:
     """A token, left to right."""
-    place = torch.arange(ids.shape[1])
-    with torch.no_grad():
-        hidden = model(ids, place[None], (place[:, None] >= place)[None])
-        log_probs = model.logits(hidden)[0, :-1].log_softmax(-1)
-    return -float(log_probs.gather(1, ids[0, 1:, None]).mean())
+    prompt, rest = ids[0, :1], ids[0, 1:].tolist()
+    return judging.nats(judging.causal_logits(model, prompt, rest), rest) / len(rest)

@@ -1,7 +1,9 @@
-"""What the tests of left-to-right tasks share: a tiny causal model on disk, and a view of it."""
+"""What the evaluation's tests share: a tiny causal model on disk with a view of it, and modules of a user's own."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,3 +26,16 @@ def causal_run(causal_codec: SentencePieceCodec, tmp_path_factory: pytest.TempPa
 @pytest.fixture(scope="session")
 def causal_view(causal_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_view(tmp_path_factory.mktemp("view") / "best", causal_run)
+
+
+@pytest.fixture
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Writes a module (name, source) where a user of ``--infiller`` would: in the directory of the command."""
+
+    def write(name: str, source: str) -> None:
+        (tmp_path / f"{name}.py").write_text(source)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return write

@@ -144,14 +144,12 @@ def test_a_protocol_of_another_task_is_refused(benchmark: str, protocol: str, me
 
 
 @pytest.fixture(autouse=True)
-def _own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_coder.py").write_text(
+def _own_model(own_module: Callable[[str, str], None]) -> None:
+    own_module(
+        "own_coder",
         "seen = []\n\n\ndef coder(request):\n    seen.append(request)\n"
-        "    return ['    return None\\n' for _ in range(request.n)]\n"
+        "    return ['    return None\\n' for _ in range(request.n)]\n",
     )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "own_coder", raising=False)
 
 
 def command(*extra: str, consent: bool = True) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,16 +15,14 @@ STORIES, PROBLEMS = HERE / "stories.csv", HERE / "problems.jsonl"
 
 
 @pytest.fixture(autouse=True)
-def _own_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_model.py").write_text(
+def _own_models(own_module: Callable[[str, str], None]) -> None:
+    own_module(
+        "own_model",
         "def copy(request):\n    return [request.budget.like[0]] * request.n\n\n\n"
         "def broken(request):\n    return 'not a list'\n\n\ndef stop(request):\n    raise KeyboardInterrupt\n\n\n"
         "def costly(request):\n    from infill_eval.infiller import Sample\n"
-        "    return [Sample(texts=('x',), stats={'nfe': 1, 'tokens': 2})] * request.n\n"
+        "    return [Sample(texts=('x',), stats={'nfe': 1, 'tokens': 2})] * request.n\n",
     )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "own_model", raising=False)
 
 
 def stories(*extra: str, out: str = "out", infiller: str = "own_model:copy") -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -160,16 +160,14 @@ def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def command(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    (tmp_path / "own_counter.py").write_text(
+def command(data: Path, own_module: Callable[[str, str], None]) -> list[str]:
+    own_module(
+        "own_counter",
         "def counter(request):\n    question = request.prefix.rsplit('Question: ')[-1]\n"
         "    right = 'jars' in question or 'boat' in question\n"
         "    answer = ' 60' if 'jars' in question else ' It is 1,250 dollars.'\n"
-        "    return [answer if right else ' no idea'] * request.n\n"
+        "    return [answer if right else ' no idea'] * request.n\n",
     )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "own_counter", raising=False)
     return ["gsm8k", "--data", str(data), "--out", "out"]
 
 
