@@ -21,6 +21,7 @@ from anyorder.visibility import prefix_mask
 
 if TYPE_CHECKING:
     from anyorder.model.config import XLNetConfig
+    from anyorder.model.ragged import Ragged
     from anyorder.visibility import Rows
 
 
@@ -31,14 +32,16 @@ class Geometry(NamedTuple):
         distance: (B, R, S) int64, index of ``pos_row - pos_slot`` in the distance table, or ``2L - 1``, the index of
             minus infinity, where the row may not attend. Rows that see nothing are left open at slot 0.
         blind: (B, R, 1) bool, rows that see nothing: their attention output is zero.
+        there: which of the rows are computed, ``None`` if all are.
     """
 
     distance: Tensor
     blind: Tensor
+    there: Ragged | None = None
 
-    def from_row(self, start: int) -> Geometry:
-        """The same for the rows from ``start`` on."""
-        return Geometry(self.distance[:, start:], self.blind[:, start:])
+    def from_row(self, start: int, there: Ragged | None) -> Geometry:
+        """The same for the rows from ``start`` on, and which of those are computed."""
+        return Geometry(self.distance[:, start:], self.blind[:, start:], there)
 
 
 def geometry(rows: Rows, row_positions: Tensor, slot_steps: Tensor, slot_positions: Tensor, num_steps: int) -> Geometry:
@@ -68,13 +71,14 @@ def sinusoids(num_steps: int, config: XLNetConfig, like: Tensor) -> Tensor:
     return torch.cat([angle.sin(), angle.cos()], 1).to(like.dtype)
 
 
-def position_scores(query: Tensor, table: Tensor, distance: Tensor) -> Tensor:
+def position_scores(query: Tensor, table: Tensor, distance: Tensor, there: Ragged | None = None) -> Tensor:
     """The position term of every row and slot, minus infinity where hidden: one product, then one gather.
 
     Args:
-        query: (H, B * R, D).
+        query: (H, B * R, D), or (H, N, D) of the rows that are ``there``.
         table: (H, D, 2L), the last column spare.
         distance: (B, R, S) int64, see ``Geometry``.
+        there: see ``Geometry``.
 
     Returns:
         (B, H, R, S).
@@ -82,6 +86,8 @@ def position_scores(query: Tensor, table: Tensor, distance: Tensor) -> Tensor:
     batch, count, _ = distance.shape
     scores = torch.bmm(query, table)
     scores[..., -1] = -math.inf
+    if there is not None:
+        scores = scores.index_select(1, there.numbers)
     scores = scores.view(-1, batch, count, scores.shape[-1]).transpose(0, 1)
     return scores.gather(3, distance[:, None].expand(-1, scores.shape[1], -1, -1))
 
@@ -146,36 +152,40 @@ class RelativeAttention(nn.Module):
         table = table.view(-1, self.heads, self.width).permute(1, 2, 0) / math.sqrt(self.width)
         return F.pad(table, (0, 1))
 
-    def keys_values(self, content: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (B, H, T, D) of content rows (B, T, E)."""
-        key, value = self.key_value(content).unflatten(-1, (2, self.heads, self.width)).transpose(1, 3).unbind(2)
+    def keys_values(self, content: Tensor, there: Ragged | None) -> tuple[Tensor, Tensor]:
+        """Keys and values (B, H, T, D) of content rows (B, T, E), or (1, N, E) of those that are ``there``."""
+        both = self.key_value(content)
+        both = both if there is None else there.pad(both)
+        key, value = both.unflatten(-1, (2, self.heads, self.width)).transpose(1, 3).unbind(2)
         return key, value
 
     def forward(self, rows: Tensor, key: Tensor, value: Tensor, table: Tensor, geometry: Geometry) -> Tensor:
-        """Attention output (B, R, E) of rows (B, R, E) over keys and values (B, H, S, D).
+        """Attention output of rows (B, R, E), or (1, N, E) of those that are there, over keys and values (B, H, S, D).
 
         Written out because PyTorch's fused kernels gain nothing here: the bias needs the whole (R, S) matrix anyway,
         and with few rows on a CPU they take up to twice as long.
         """
-        batch, count, _ = rows.shape
+        batch, count, _ = geometry.blind.shape
         if key.shape[2] == 0:  # nothing is encoded anywhere: every row is blind
             return torch.zeros_like(rows)
         query = self.query(rows)
-        bias = self._position_scores(query, table, geometry.distance)
+        bias = self._position_scores(query, table, geometry)
+        query = query if geometry.there is None else geometry.there.pad(query)
         query = query.view(batch, count, self.heads, self.width).transpose(1, 2).flatten(0, 1)
         keys = key.flatten(0, 1).transpose(1, 2)
         scores = torch.baddbmm(bias.flatten(0, 1), query, keys, alpha=1 / math.sqrt(self.width))
         weights = F.dropout(scores.softmax(-1), self.dropout, self.training)
         mixed = torch.bmm(weights, value.flatten(0, 1)).view(batch, self.heads, count, self.width)
         mixed = mixed.transpose(1, 2).reshape(batch, count, -1)
-        out: Tensor = self.output(mixed.masked_fill(geometry.blind, 0.0))
+        mixed = mixed.masked_fill(geometry.blind, 0.0)
+        out: Tensor = self.output(mixed if geometry.there is None else geometry.there.gather(mixed))
         return out
 
-    def _position_scores(self, query: Tensor, table: Tensor, distance: Tensor) -> Tensor:
+    def _position_scores(self, query: Tensor, table: Tensor, geometry: Geometry) -> Tensor:
         """(B, H, R, S), minus infinity where a row may not attend; ``query`` (B, R, E) has ``r_w_bias`` in it."""
         query = query + (self.position_bias if self.query.bias is None else self.position_bias - self.query.bias)
         by_head = query.view(-1, self.heads, self.width).transpose(0, 1)
         if not torch.is_grad_enabled():
-            return position_scores(by_head, table, distance)
-        scores: Tensor = _PositionScores.apply(by_head, table, distance)  # type: ignore[no-untyped-call]
+            return position_scores(by_head, table, geometry.distance, geometry.there)
+        scores: Tensor = _PositionScores.apply(by_head, table, geometry.distance)  # type: ignore[no-untyped-call]
         return scores

@@ -17,6 +17,7 @@ from anyorder.model.attention import Geometry, RelativeAttention, geometry
 from anyorder.model.cache import KeyValueCache
 from anyorder.model.contract import Cache
 from anyorder.model.linear import Linear, Packing
+from anyorder.model.ragged import Parts, parts_worth_leaving
 from anyorder.visibility import Rows, concat
 
 if TYPE_CHECKING:
@@ -153,20 +154,39 @@ class XLNet(nn.Module):
             slot_positions = positions[:, :num_slots]
         else:
             slot_steps, slot_positions = encode.steps, row_positions[:, : encode.steps.shape[1]]
+        parts = self._parts(encode.steps < num_steps, query.steps < num_steps)
         seen = geometry(rows, row_positions, slot_steps, slot_positions, num_steps)
-        content = F.embedding(_at(tokens, encode.steps), self.embedding)
-        queries = self.mask_embedding.expand(*query.steps.shape, -1)
-        answers = self._layers(
-            F.dropout(torch.cat([content, queries], 1), self.config.dropout, self.training),
-            encode.steps,
-            cache,
-            seen,
-            num_steps,
-        )
-        return self.head(F.dropout(answers, self.config.dropout, self.training))  # type: ignore[no-any-return]
+        content, asked = _at(tokens, encode.steps), query.steps
+        if parts is not None:
+            seen = seen._replace(there=parts.every)
+            content, asked = (
+                part.gather(ids[..., None])[..., 0] for part, ids in zip(parts, (content, asked), strict=False)
+            )
+        queries = self.mask_embedding.expand(*asked.shape, -1)
+        hidden = torch.cat([F.embedding(content, self.embedding), queries], 1)
+        hidden = F.dropout(hidden, self.config.dropout, self.training)
+        answers = self._layers(hidden, encode.steps, cache, seen, num_steps, parts)
+        logits: Tensor = self.head(F.dropout(answers, self.config.dropout, self.training))
+        return logits if parts is None else parts.query.pad(logits)
+
+    def _parts(self, encodes: Tensor, asks: Tensor) -> Parts | None:
+        """Which of the (B, T) and (B, K) rows are computed, ``None`` if all are.
+
+        Only where a row costs what it computes and no gradient is asked for: elsewhere moving rows costs more, and an
+        accelerator would have to be waited for to learn how many there are.
+        """
+        if len(encodes) == 1 or encodes.device.type != "cpu" or torch.is_grad_enabled():
+            return None
+        return parts_worth_leaving(encodes, asks)
 
     def _layers(
-        self, hidden: Tensor, steps: Tensor, cache: KeyValueCache | None, seen: Geometry, num_steps: int
+        self,
+        hidden: Tensor,
+        steps: Tensor,
+        cache: KeyValueCache | None,
+        seen: Geometry,
+        num_steps: int,
+        parts: Parts | None,
     ) -> Tensor:
         """Run all layers over the rows, content (at ``steps``) first, and return the query rows (B, K, E).
 
@@ -174,17 +194,18 @@ class XLNet(nn.Module):
         """
         if hidden.shape[1] == 0:  # an empty prompt to encode, and nothing asked
             return hidden
-        num_content = steps.shape[1]
+        encoding, asking = (None, None) if parts is None else (parts.content, parts.query)
+        num_content = steps.shape[1] if encoding is None else len(encoding.places)
         tables = self.distance_tables(num_steps)
         slots = cache.slots(steps) if cache is not None else None
         for depth in range(self.config.n_layer):
             layer = self.layer(depth)
-            key, value = layer.attention.keys_values(hidden[:, :num_content])
+            key, value = layer.attention.keys_values(hidden[:, :num_content], encoding)
             if cache is not None and slots is not None:
                 cache.write(depth, slots, key, value)
                 key, value = cache.read(depth, seen.distance.shape[2])
             if depth == self.config.n_layer - 1:
-                hidden, seen = hidden[:, num_content:], seen.from_row(num_content)
+                hidden, seen = hidden[:, num_content:], seen.from_row(steps.shape[1], asking)
                 if hidden.shape[1] == 0:
                     return hidden
             hidden = layer(hidden, key, value, tables[depth], seen)
