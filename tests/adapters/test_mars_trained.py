@@ -140,7 +140,7 @@ def test_a_lora_is_saved_without_its_base_and_refuses_another(tmp_path: Path) ->
             if parameter.requires_grad:
                 parameter.normal_()
     model.block = 4
-    mars.save(model, tmp_path / "lora", base=str(base))
+    mars.save(model, tmp_path / "lora", base="../base")
     assert sorted(path.name for path in (tmp_path / "lora").iterdir()) == ["mars.json", "mars.safetensors"]
     assert json.loads((tmp_path / "lora" / "mars.json").read_text())["lora"] == {"rank": 2, "alpha": 6.0}
     again = mars.load(tmp_path / "lora")

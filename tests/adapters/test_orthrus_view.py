@@ -247,10 +247,13 @@ def test_a_saved_view_is_the_same_on_its_base_and_refuses_another(family: str, a
         orthrus.load_view(other, tmp_path)
 
 
-def test_a_view_and_its_base_are_found_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["in full", "from the view", "from the working directory"])
+def test_a_view_and_its_base_are_found_by_name(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make("llama").save_pretrained(tmp_path / "base")
     model = orthrus.attach(make("llama"), block=3)
-    orthrus.save_view(model, tmp_path / "view", base=str(tmp_path / "base"))
+    named = {"in full": str(tmp_path / "base"), "from the view": "../base", "from the working directory": "base"}
+    orthrus.save_view(model, tmp_path / "view", base=named[place])
+    monkeypatch.chdir(tmp_path if place == "from the working directory" else "/")
     again = orthrus.load(tmp_path / "view")
     assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in model.state_dict().items())
     with pytest.raises(FileNotFoundError, match=r"holds no view\.json"):

@@ -1,4 +1,4 @@
-"""What training adds to a base that stays as it was, told apart by name; and which base that is, by a hash.
+"""What training adds to a base that stays as it was, told apart by name; which base that is, by a hash; where it lies.
 
 What was added drafts nonsense on another base, without any other sign.
 """
@@ -6,6 +6,7 @@ What was added drafts nonsense on another base, without any other sign.
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -29,3 +30,15 @@ def fingerprint(model: CausalModel) -> str:
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def place_of_base(directory: Path, base: str) -> str:
+    """Where the base of what lies in ``directory`` is to be loaded from.
+
+    Args:
+        directory: what names the base.
+        base: as it is named there: a path from that directory, so that both can move together, or from the working
+            directory, or an id of the Hub.
+    """
+    beside = directory / base
+    return str(beside) if beside.is_dir() else base

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from anyorder.adapters.causal.added import added, fingerprint
+from anyorder.adapters.causal.added import added, fingerprint, place_of_base
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import to_transformers
 from anyorder.adapters.causal.network import CausalModel
@@ -29,7 +29,8 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
     Args:
         model: a trained model, not packed to half precision.
         directory: made if need be.
-        base: where the frozen base can be loaded from; with it only what a LoRA added is written.
+        base: where the frozen base can be loaded from (a path may start from ``directory``); with it only what a LoRA
+            added is written.
 
     Raises:
         ValueError: if ``base`` is given for a model without LoRA, whose own weights have changed; or for a view.
@@ -73,7 +74,8 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
     if not (directory / _SETTINGS).is_file():
         raise FileNotFoundError(f"{directory} holds no {_SETTINGS}: it was not written by mars.save")
     settings = json.loads((directory / _SETTINGS).read_text(encoding="utf-8"))
-    model = load_causal(base or settings["base"] or directory, dtype=dtype)
+    named = place_of_base(directory, settings["base"]) if settings["base"] else directory
+    model = load_causal(base or named, dtype=dtype)
     wanted = settings["base_hash"]
     if wanted is not None and dtype == torch.float32 and fingerprint(model) != wanted:
         raise ValueError("the base's weights are not those this LoRA was trained on")

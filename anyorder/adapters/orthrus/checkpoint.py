@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from anyorder.adapters.causal.added import fingerprint
+from anyorder.adapters.causal.added import fingerprint, place_of_base
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import parts_of_projections
 from anyorder.adapters.causal.network import CausalModel
@@ -31,7 +31,7 @@ def save_view(model: CausalModel, directory: str | Path, *, base: str) -> None:
     Args:
         model: with a view, its weights not packed.
         directory: made if need be.
-        base: where the base can be loaded from.
+        base: where the base can be loaded from; a path may start from ``directory``.
 
     Raises:
         ValueError: if there is no view, or the weights are packed.
@@ -85,8 +85,8 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
 
 
 def base_of(directory: str | Path) -> str:
-    """Where the base of a saved view lay when it was saved."""
-    return str(_settings(directory)["base"])
+    """Where the base of a saved view is to be loaded from, see ``place_of_base``."""
+    return place_of_base(Path(directory), _settings(directory)["base"])
 
 
 def read_view(model: CausalModel, weights: Mapping[str, Tensor]) -> None:
