@@ -7,7 +7,7 @@ That it is the same function is a test (1e-5, all three families), not a claim.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from anyorder.adapters.causal.cache import KeyStore, Past, SlotCache
 from anyorder.adapters.causal.config import CausalConfig
 from anyorder.adapters.causal.layers import Layer, Routing, Seen
+from anyorder.adapters.causal.rotary import RotaryTables
 from anyorder.adapters.causal.rows import Rows, additive, visible_slots
 from anyorder.model.linear import Linear, Packing
 
@@ -40,13 +41,6 @@ class Network(Protocol):
     def step(self, tokens: Tensor, rows: Rows, cache: SlotCache, *, asked: Tensor) -> Tensor:
         """One pass, see ``CausalModel.step``."""
         ...
-
-
-class _Angles(NamedTuple):
-    """Rotary tables for the positions so far met."""
-
-    cos: Tensor
-    sin: Tensor
 
 
 class CausalModel(nn.Module):
@@ -90,7 +84,7 @@ class CausalModel(nn.Module):
         self.sees_both_ways = False
         self.routes_masks = self.anchor_in_view = False
         self.acceptance: tuple[float, ...] = ()
-        self._angles: _Angles | None = None
+        self._tables = RotaryTables()
 
     @property
     def vocab_size(self) -> int:
@@ -241,17 +235,7 @@ class CausalModel(nn.Module):
         return Routing(*(part.to(self.device, non_blocking=True) for part in parts))
 
     def _rotary(self, positions: Tensor, need: int) -> tuple[Tensor, Tensor]:
-        """(N, 1, D) cosines and sines of (N,) positions below ``need``, the first half of the sines negated.
-
-        They are made in float32 and rounded to the model's dtype, as transformers does.
-        """
-        angles, like = self._angles, self.embedding
-        kind = (like.device, like.dtype)
-        if angles is None or len(angles.cos) < need or (angles.cos.device, angles.cos.dtype) != kind:
-            with torch.inference_mode(False), torch.no_grad():  # a later pass with gradients may use them too
-                every = torch.arange(max(64, 2 * need), device=like.device, dtype=torch.float32)
-                angle = every[:, None] * self.frequencies.to(like.device, torch.float32)
-                cos, sin = angle.cos() * self.rotary_scale, angle.sin() * self.rotary_scale
-                cos, sin = torch.cat([cos, cos], 1), torch.cat([-sin, sin], 1)
-                angles = self._angles = _Angles(cos.to(like.dtype), sin.to(like.dtype))
-        return angles.cos[positions][:, None], angles.sin[positions][:, None]
+        """(N, 1, D) cosines and sines of (N,) positions below ``need``, see ``RotaryTables``."""
+        return self._tables.at(
+            positions, need, frequencies=self.frequencies, scale=self.rotary_scale, like=self.embedding
+        )
