@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anyorder.markers import escape
     from anyorder.model.hub import load
     from anyorder.model.loaded import Model
-    from anyorder.result import FilledSpan, InfillResult
+    from anyorder.result import FilledSpan, InfillResult, Samples
     from anyorder.scoring import Ranked, log_prob, log_prob_batch, rank, token_log_probs
 
 _HOMES = {
@@ -34,6 +34,7 @@ _HOMES = {
     "Model": "anyorder.model.loaded",
     "Progress": "anyorder.decoding",
     "Ranked": "anyorder.scoring",
+    "Samples": "anyorder.result",
     "Token": "anyorder.codec",
     "escape": "anyorder.markers",
     "infill": "anyorder.filling",
@@ -53,6 +54,7 @@ __all__ = [
     "Model",
     "Progress",
     "Ranked",
+    "Samples",
     "Token",
     "__version__",
     "escape",

@@ -14,7 +14,7 @@ from anyorder.drafting import Drafter
 from anyorder.options import Context, ForbiddenStrings, InfillOptions, Length, TargetOrder
 from anyorder.prepare import prepare
 from anyorder.progress import OnProgress, reporting
-from anyorder.result import InfillResult
+from anyorder.result import InfillResult, Samples
 from anyorder.sample import fill
 from anyorder.spans import MaskPositions
 
@@ -67,7 +67,7 @@ def infill(
     steps: int = ...,
     context: Context = ...,
     progress: bool | OnProgress = ...,
-) -> list[InfillResult]: ...
+) -> Samples: ...
 
 
 def infill(  # noqa: PLR0913 - the public contract
@@ -90,7 +90,7 @@ def infill(  # noqa: PLR0913 - the public contract
     steps: int = 1,
     context: Context = "full",
     progress: bool | OnProgress = False,
-) -> InfillResult | list[InfillResult]:
+) -> InfillResult | Samples:
     """Fill the blanks of a text, exactly as the model's joint distribution has it.
 
     Args:
@@ -121,7 +121,7 @@ def infill(  # noqa: PLR0913 - the public contract
         progress: a bar on the terminal, or a function that is told after every round.
 
     Returns:
-        One result, or with ``n > 1`` a list of them, most likely first.
+        One result, or with ``n > 1`` a list of them, most likely first, which a notebook shows.
 
     Raises:
         TypeError: for a value of the wrong kind.

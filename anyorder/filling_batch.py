@@ -16,7 +16,7 @@ from anyorder.options import Context, ForbiddenStrings, InfillOptions, Length, T
 from anyorder.per_text import check_texts, spread
 from anyorder.prepare import Request, prepare
 from anyorder.progress import OnProgress, reporting
-from anyorder.result import InfillResult
+from anyorder.result import InfillResult, Samples
 from anyorder.sample import fill
 from anyorder.spans import MaskPositions
 
@@ -73,7 +73,7 @@ def infill_batch(
     steps: PerText[int] = ...,
     context: PerText[Context] = ...,
     progress: bool | OnProgress = ...,
-) -> list[list[InfillResult]]: ...
+) -> list[Samples]: ...
 
 
 @overload
@@ -97,7 +97,7 @@ def infill_batch(
     steps: PerText[int] = ...,
     context: PerText[Context] = ...,
     progress: bool | OnProgress = ...,
-) -> list[InfillResult | list[InfillResult]]: ...
+) -> list[InfillResult | Samples]: ...
 
 
 def infill_batch(  # noqa: PLR0913, D417 - the public contract; the options are described once, at infill
@@ -120,7 +120,7 @@ def infill_batch(  # noqa: PLR0913, D417 - the public contract; the options are 
     steps: PerText[int] = 1,
     context: PerText[Context] = "full",
     progress: bool | OnProgress = False,
-) -> list[InfillResult] | list[list[InfillResult]] | list[InfillResult | list[InfillResult]]:
+) -> list[InfillResult] | list[Samples] | list[InfillResult | Samples]:
     """Fill the blanks of many texts at once; what becomes of one does not depend on the others.
 
     Every option of ``anyorder.infill`` is one value for all texts or a list with one value a text. Where a value is

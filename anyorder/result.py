@@ -96,6 +96,14 @@ class InfillResult:
         return html.render(self.text, self.spans, self.log_prob)
 
 
+class Samples(list[InfillResult]):
+    """Several samples of one text, most likely first: a list that a notebook shows."""
+
+    def _repr_html_(self) -> str:
+        """One below the other."""
+        return "".join(result._repr_html_() for result in self)
+
+
 def _plain(value: Any) -> Any:
     """Tuples as lists all the way down, so that what JSON gives back equals what went in."""
     if isinstance(value, dict):

@@ -23,7 +23,7 @@ from anyorder.options import InfillOptions
 from anyorder.passage import Passage, collate
 from anyorder.prepare import Request
 from anyorder.progress import Meter
-from anyorder.result import FilledSpan, InfillResult, token_texts
+from anyorder.result import FilledSpan, InfillResult, Samples, token_texts
 from anyorder.uniforms import Uniforms
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Outcome:
 
 def fill(
     requests: Sequence[Request], model: Model, on_progress: Callable[[Progress], None] | None = None
-) -> list[list[InfillResult]]:
+) -> list[Samples]:
     """Decode every sample of every request; the samples of each, most likely first."""
     jobs = [
         Job(number, sample, choice)
@@ -75,14 +75,15 @@ def fill(
         for choice in range(len(request.passages))
     ]
     outcomes = _decode_all(jobs, requests, model, on_progress)
-    results: list[list[InfillResult]] = []
+    results: list[Samples] = []
     for number, request in enumerate(requests):
-        samples: list[InfillResult] = []
+        samples = Samples()
         for sample in range(request.options.n):
             tried = [outcomes[Job(number, sample, choice)] for choice in range(len(request.passages))]
             best = max(tried, key=lambda outcome: outcome.log_prob_per_token)
             samples.append(_result(request, sample, best, model))
-        results.append(sorted(samples, key=lambda result: -result.log_prob))
+        samples.sort(key=lambda result: -result.log_prob)
+        results.append(samples)
     return results
 
 

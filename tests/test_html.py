@@ -22,3 +22,10 @@ def shown(page: str) -> str:
 def test_the_text_is_shown_with_its_leading_newlines(text: str, tiny: Model) -> None:
     result = anyorder.infill(text, model=tiny, seed=0)
     assert shown(result._repr_html_()) == result.text
+
+
+def test_samples_are_a_list_that_shows_each_of_them(tiny: Model) -> None:
+    samples = anyorder.infill("a <mask:3>", model=tiny, seed=0, n=3)
+    assert isinstance(samples, list)
+    pages = re.findall(r"<pre.*?</pre>", samples._repr_html_(), re.DOTALL)
+    assert [shown(page) for page in pages] == [sample.text for sample in samples]

@@ -31,7 +31,7 @@ EXPECTED = {
             "banana",
         ),
         pictures=1,
-        views=11,
+        views=7,
         smaller={},
     ),
     "02_lossless_and_fast": Expected(
