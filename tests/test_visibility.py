@@ -34,6 +34,13 @@ def test_a_target_sees_its_past_and_itself_and_a_prompt_token_all_of_the_prompt(
 
 
 @given(orders())
+def test_rows_stand_where_they_were_asked_for(order: Order) -> None:
+    steps = torch.arange(order.num_steps).expand_as(order.sigma)
+    made = (content_rows(order, steps), verify_rows(steps), draft_rows(steps, order.num_prompt))
+    assert all(torch.equal(rows.steps, steps) for rows in made)
+
+
+@given(orders())
 def test_no_content_row_sees_a_target_that_is_decided_after_it(order: Order) -> None:
     """So what a step's keys hold never changes while later steps are decided, and a cache is never recomputed."""
     steps = torch.arange(order.num_steps).expand_as(order.sigma)
