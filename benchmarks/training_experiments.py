@@ -4,10 +4,12 @@
     python -m benchmarks.training_experiments joint          # joint against conditionally independent loss
     python -m benchmarks.training_experiments rates          # narrow against wide masking rates
     python -m benchmarks.training_experiments permutations   # 2^N sorted orders against N! arbitrary ones, and mixtures
-    python -m benchmarks.training_experiments shapes         # vocabularies, sizes, optimisers
+    python -m benchmarks.training_experiments shapes         # vocabularies and sizes
+    python -m benchmarks.training_experiments optimisers     # Muon against AdamW
     python -m benchmarks.training_experiments draft --minutes 10 --data sotu+wiki
 
-Every arm has the same processor time (``--minutes`` each), data and start, and but for ``shapes`` the same vocabulary.
+Every arm has the same processor time (``--minutes`` each), data and start, and but for ``shapes`` the same vocabulary;
+all but two are trained by Muon.
 What is measured, on held-out windows, in ascending and in spread order at three masking rates: nats a token of the
 joint, and a character, which vocabularies can be compared by; nats a token if decoded targets are read anew as prompt
 at every step; how often a draft one step ahead is kept, by the overlap of p and q; and what real decoding takes on
@@ -79,7 +81,11 @@ TABLES = {
         "vocabulary 8,192": "--vocab_size 8192 --width 192 --layers 5 --heads 3",
         "width 128, 4 layers": "--vocab_size 4096 --width 128 --layers 4 --heads 2",
         "width 256, 6 layers": "--vocab_size 4096 --width 256 --layers 6 --heads 4",
-        "AdamW": "--vocab_size 4096 --width 192 --layers 5 --heads 3 --optimizer adamw",
+    },
+    "optimisers": {
+        "joint, sorted": JOINT,
+        "AdamW, 1e-3": f"{JOINT} --optimizer adamw",
+        "AdamW, 3e-3": f"{JOINT} --optimizer adamw --learning_rate 3e-3",
     },
 }
 """The arms of every table, by what each adds to the flags of ``fit.py``."""
