@@ -1,10 +1,10 @@
 """Muon (Jordan et al. 2024) in the precision of the weights, for the matrices of the layers.
 
 The momentum of a matrix is replaced by the nearest orthogonal one, so that every direction moves alike. After four
-processor minutes of 0.9 M parameters it was half a nat a token ahead of AdamW at its default rate (3.37 against 3.84, the
-mean of four held-out sets), with 357 steps against 383. ``torch.optim.Muon`` is the same method but orthogonalises in
-bfloat16, which a CPU without bfloat16 units does 14 times slower (432 ms against 33 for 768 x 192), longer than the rest
-of the step.
+processor minutes of 0.9 M parameters it was half a nat a token ahead of AdamW at its default rate (3.37 against 3.84,
+the mean of four held-out sets), with 357 steps against 383. ``torch.optim.Muon`` is the same method but
+orthogonalises in bfloat16, which a CPU without bfloat16 units does 14 times slower (432 ms against 33 for 768 x 192),
+longer than the rest of the step.
 """
 
 from __future__ import annotations
