@@ -147,7 +147,7 @@ class ObjectiveConfig:
     spread_share: float = 0.1
     random_share: float = 0.05
     any_permutation: bool = False
-    draft_loss_weight: float = 0.5
+    draft_loss_weight: float = 0.25
     max_lag: int = 7
     draft_share: float = 0.4
 
