@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from anyorder import html
 
@@ -97,7 +97,14 @@ class InfillResult:
 
 
 class Samples(list[InfillResult]):
-    """Several samples of one text, most likely first: a list that a notebook shows."""
+    """Several samples of one text, most likely first: a list that a notebook shows, and its slices too."""
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> InfillResult: ...
+    @overload
+    def __getitem__(self, index: slice) -> Samples: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> InfillResult | Samples:
+        return Samples(super().__getitem__(index)) if isinstance(index, slice) else super().__getitem__(index)
 
     def _repr_html_(self) -> str:
         """One below the other."""

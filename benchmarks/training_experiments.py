@@ -19,6 +19,7 @@ other windows: passes a token and drafts kept a round of both methods, milliseco
 from __future__ import annotations
 
 import argparse
+import csv
 import random
 import time
 from dataclasses import replace
@@ -29,6 +30,7 @@ import torch
 from torch import Tensor
 
 import anyorder
+from anyorder.codec import train_vocabulary
 from anyorder.forbidden import Forbidden
 from anyorder.likelihood import query_log_probs
 from anyorder.model.loaded import Model
@@ -38,6 +40,7 @@ from training.allocator import keep_freed_memory
 from training.config import ObjectiveConfig
 from training.corpus import draw_window
 from training.documents import Documents
+from training.files import write_atomically
 from training.flags import parse
 from training.keyed import keyed_generator
 from training.orders import draw_order
@@ -136,7 +139,7 @@ class Line(NamedTuple):
 
 
 HEADER = (
-    *("arm", "masked", "order", "nats a token", "a character", "nats, re-read", "kept at lag 1"),
+    *("arm", "M tokens", "masked", "order", "nats a token", "a character", "nats, re-read", "kept at lag 1"),
     *(f"passes a token (kept a round), {way}" for way in list(WAYS)[1:]),
     *(f"ms a token, {way}" for way in WAYS),
 )
@@ -219,15 +222,27 @@ def run_table(name: str, common: list[str], windows: int, pieces: int) -> None:
     """Train the arms of a table, one after the other, and print it as it grows."""
     base = parse(common)
     documents = open_documents(base.data, base.run.seed)
-    shared: list[str] = []
+    vocabulary = base.run.out / "tokenizer.model"
+    if base.data.tokenizer is None and not vocabulary.is_file():
+        base.run.out.mkdir(parents=True, exist_ok=True)
+        texts = documents.first(base.data.vocabulary_documents, held_out=False)
+        write_atomically(vocabulary, train_vocabulary(texts, vocab_size=base.data.vocab_size))
+    shared = ["--tokenizer", str(base.data.tokenizer or vocabulary)]
     print("| " + " | ".join(HEADER) + " |\n|" + " --- |" * len(HEADER), flush=True)
     for arm, flags in TABLES[name].items():
-        out = base.run.out / arm.replace(" ", "-").replace("%", "pc").replace(",", "")
-        fit(parse([*common, *shared, *flags.split(), "--out", str(out)]), documents)  # at once if another table did
-        if not shared and base.data.tokenizer is None and "--vocab_size" not in flags:
-            shared = ["--tokenizer", str(out / "last" / "tokenizer.model")]  # one vocabulary for all arms
+        # An arm of several tables is trained once; another length is another model.
+        label = f"{arm} {base.run.minutes:g} minutes".replace(" ", "-").replace("%", "pc").replace(",", "")
+        out = base.run.out / label
+        own = [] if "--vocab_size" in flags else shared
+        fit(parse([*common, *own, *flags.split(), "--out", str(out)]), documents)
         for line in measure_arm(anyorder.load(out / "last"), documents, windows, pieces):
-            print("| " + " | ".join([arm, *line.cells()]) + " |", flush=True)
+            print("| " + " | ".join([arm, f"{tokens_seen(out):.2f}", *line.cells()]) + " |", flush=True)
+
+
+def tokens_seen(run: Path) -> float:
+    """Millions of tokens that a run was trained on."""
+    with (run / "log.csv").open(newline="") as file:
+        return float(list(csv.DictReader(file))[-1]["tokens"]) / 1e6
 
 
 def main() -> None:

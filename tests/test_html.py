@@ -29,3 +29,5 @@ def test_samples_are_a_list_that_shows_each_of_them(tiny: Model) -> None:
     assert isinstance(samples, list)
     pages = re.findall(r"<pre.*?</pre>", samples._repr_html_(), re.DOTALL)
     assert [shown(page) for page in pages] == [sample.text for sample in samples]
+    assert len(re.findall("<pre", samples[:2]._repr_html_())) == 2
+    assert samples[:2] == [samples[0], samples[1]]

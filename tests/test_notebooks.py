@@ -46,6 +46,12 @@ EXPECTED = {
         views=0,
         smaller={"STEPS = 150": "STEPS = 15"},
     ),
+    "04_left_to_right": Expected(
+        ("48 tokens, 48 passes", "4 of 4", "Orthrus, two passes", "times the speed of one at a time"),
+        pictures=1,
+        views=3,
+        smaller={"REPEATS = 3": "REPEATS = 1"},
+    ),
 }
 
 

@@ -83,13 +83,15 @@ def position_scores(query: Tensor, table: Tensor, distance: Tensor, there: Ragge
     Returns:
         (B, H, R, S).
     """
-    batch, count, _ = distance.shape
+    batch, count, slots = distance.shape
     scores = torch.bmm(query, table)
     scores[..., -1] = -math.inf
-    if there is not None:
-        scores = scores.index_select(1, there.numbers)
-    scores = scores.view(-1, batch, count, scores.shape[-1]).transpose(0, 1)
-    return scores.gather(3, distance[:, None].expand(-1, scores.shape[1], -1, -1))
+    if there is None:
+        scores = scores.view(-1, batch, count, scores.shape[-1]).transpose(0, 1)
+        return scores.gather(3, distance[:, None].expand(-1, scores.shape[1], -1, -1))
+    distance = distance.flatten(0, 1).index_select(0, there.places)
+    scores = scores.gather(2, distance[None].expand(len(scores), -1, -1)).index_select(1, there.numbers)
+    return scores.view(-1, batch, count, slots).transpose(0, 1)
 
 
 class _PositionScores(torch.autograd.Function):

@@ -21,7 +21,7 @@ class Ragged(NamedTuple):
 
     Attributes:
         places: (N,) int64, where in ``range(B * R)`` each of them stands.
-        numbers: (B * R,) int64, which of the N stands there; 0 where none does.
+        numbers: (B * R,) int64, which of the N stands there; that of some other row where none does.
         shape: (B, R).
     """
 
@@ -69,7 +69,7 @@ def parts_worth_leaving(encodes: Tensor, asks: Tensor) -> Parts | None:
         asks: (B, K) bool, which query rows.
     """
     taking, most = sum(int(part.sum()) for part in (encodes, asks)), encodes.numel() + asks.numel()
-    # A part without any row would leave nothing for the places of the others to point at.
+    # In a part without any row there is nothing that the numbers of the others could name.
     if taking >= WORTHWHILE * most or not all(bool(part.any()) for part in (encodes, asks) if part.shape[1]):
         return None
     content, query = Ragged.of(encodes), Ragged.of(asks)

@@ -247,17 +247,26 @@ def test_a_saved_view_is_the_same_on_its_base_and_refuses_another(family: str, a
         orthrus.load_view(other, tmp_path)
 
 
-@pytest.mark.parametrize("place", ["in full", "from the view", "from the working directory"])
-def test_a_view_and_its_base_are_found_by_name(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make("llama").save_pretrained(tmp_path / "base")
+@pytest.mark.parametrize("named", ["in full", "from the view", "from the working directory"])
+def test_a_view_and_its_base_are_found_by_name(named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the loading process works, and after both have moved together unless the base was named in full."""
+    first = tmp_path / "first"
+    make("llama").save_pretrained(first / "base")
     model = orthrus.attach(make("llama"), block=3)
-    named = {"in full": str(tmp_path / "base"), "from the view": "../base", "from the working directory": "base"}
-    orthrus.save_view(model, tmp_path / "view", base=named[place])
-    monkeypatch.chdir(tmp_path if place == "from the working directory" else "/")
+    monkeypatch.chdir(first)
+    names = {"in full": str(first / "base"), "from the view": "../base", "from the working directory": "base"}
+    orthrus.save_view(model, "view", base=names[named])
+    monkeypatch.chdir("/")
+    if named != "in full":
+        first.rename(tmp_path / "moved")
+        (tmp_path / "moved" / "view").rename(tmp_path / "view")
+        (tmp_path / "moved" / "base").rename(tmp_path / "base")
+    else:
+        (first / "view").rename(tmp_path / "view")
     again = orthrus.load(tmp_path / "view")
     assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in model.state_dict().items())
     with pytest.raises(FileNotFoundError, match=r"holds no view\.json"):
-        orthrus.load(tmp_path / "base")
+        orthrus.load(tmp_path)
 
 
 def test_published_weights_are_read_by_their_names() -> None:

@@ -6,6 +6,7 @@ What was added drafts nonsense on another base, without any other sign.
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import torch
@@ -41,4 +42,17 @@ def place_of_base(directory: Path, base: str) -> str:
             directory, or an id of the Hub.
     """
     beside = directory / base
-    return str(beside) if beside.is_dir() else base
+    return str(beside) if base and beside.is_dir() else base
+
+
+def name_of_base(directory: Path, base: str) -> str:
+    """How what is written into ``directory`` is to name its base: a directory by its path from there.
+
+    Args:
+        directory: where it is written.
+        base: a directory, by its path from the working directory, or an id of the Hub.
+    """
+    place = Path(base)
+    if not place.is_dir() or place.is_absolute():
+        return base
+    return Path(os.path.relpath(place, directory)).as_posix()

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from anyorder.adapters.causal.added import added, fingerprint, place_of_base
+from anyorder.adapters.causal.added import added, fingerprint, name_of_base, place_of_base
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import to_transformers
 from anyorder.adapters.causal.network import CausalModel
@@ -29,8 +29,8 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
     Args:
         model: a trained model, not packed to half precision.
         directory: made if need be.
-        base: where the frozen base can be loaded from (a path may start from ``directory``); with it only what a LoRA
-            added is written.
+        base: where the frozen base can be loaded from; a directory is remembered by its path from ``directory``. With
+            it only what a LoRA added is written.
 
     Raises:
         ValueError: if ``base`` is given for a model without LoRA, whose own weights have changed; or for a view.
@@ -49,7 +49,7 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
         "lora": None
         if not loras
         else {"rank": loras[0].down.shape[0], "alpha": loras[0].scale * loras[0].down.shape[0]},
-        "base": base,
+        "base": None if base is None else name_of_base(directory, base),
         "base_hash": None if base is None else fingerprint(model),
     }
     if base is None:

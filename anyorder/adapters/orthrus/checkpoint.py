@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from anyorder.adapters.causal.added import fingerprint, place_of_base
+from anyorder.adapters.causal.added import fingerprint, name_of_base, place_of_base
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import parts_of_projections
 from anyorder.adapters.causal.network import CausalModel
@@ -31,7 +31,7 @@ def save_view(model: CausalModel, directory: str | Path, *, base: str) -> None:
     Args:
         model: with a view, its weights not packed.
         directory: made if need be.
-        base: where the base can be loaded from; a path may start from ``directory``.
+        base: where the base can be loaded from; a directory is remembered by its path from ``directory``.
 
     Raises:
         ValueError: if there is no view, or the weights are packed.
@@ -45,7 +45,7 @@ def save_view(model: CausalModel, directory: str | Path, *, base: str) -> None:
         "block": model.block,
         "anchor": "trainable" if model.anchor_in_view else "frozen",
         "acceptance": list(model.acceptance),
-        "base": base,
+        "base": name_of_base(directory, base),
         "base_hash": fingerprint(model),
     }
     weights = {name: tensor.detach().clone().contiguous() for name, tensor in _named(model).items()}
