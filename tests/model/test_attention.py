@@ -110,4 +110,4 @@ def test_geometry_is_the_signed_distance_where_a_row_may_look_and_the_spare_colu
     hidden = 2 * 6 - 1
     assert seen.distance.tolist() == [[[4 - 1 + 5, 4 - 5 + 5, hidden], [0 - 1 + 5, hidden, hidden]]]
     assert seen.blind.tolist() == [[[False], [True]]]
-    assert seen.from_row(1).distance.tolist() == [seen.distance[0, 1:].tolist()]
+    assert seen.from_row(1, None).distance.tolist() == [seen.distance[0, 1:].tolist()]
