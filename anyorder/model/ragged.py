@@ -45,7 +45,7 @@ class Ragged(NamedTuple):
         return Ragged(places, numbers.flatten(), (batch, count + more))
 
     def gather(self, padded: Tensor) -> Tensor:
-        """(B, R, E) -> (1, N, E)."""
+        """(B, R, ...) -> (1, N, ...)."""
         return padded.flatten(0, 1).index_select(0, self.places)[None]
 
     def pad(self, rows: Tensor) -> Tensor:
@@ -68,9 +68,11 @@ def parts_worth_leaving(encodes: Tensor, asks: Tensor) -> Parts | None:
         encodes: (B, T) bool, which content rows take part.
         asks: (B, K) bool, which query rows.
     """
-    taking, most = sum(int(part.sum()) for part in (encodes, asks)), encodes.numel() + asks.numel()
+    parts = (encodes, asks)
+    counts, rooms = [int(part.sum()) for part in parts], [part.numel() for part in parts]
     # In a part without any row there is nothing that the numbers of the others could name.
-    if taking >= WORTHWHILE * most or not all(bool(part.any()) for part in (encodes, asks) if part.shape[1]):
+    is_empty = any(room and not count for count, room in zip(counts, rooms, strict=True))
+    if is_empty or sum(counts) >= WORTHWHILE * sum(rooms):
         return None
     content, query = Ragged.of(encodes), Ragged.of(asks)
     return Parts(content, query, content.followed_by(query))

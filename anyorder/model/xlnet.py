@@ -159,9 +159,7 @@ class XLNet(nn.Module):
         content, asked = _at(tokens, encode.steps), query.steps
         if parts is not None:
             seen = seen._replace(there=parts.every)
-            content, asked = (
-                part.gather(ids[..., None])[..., 0] for part, ids in zip(parts, (content, asked), strict=False)
-            )
+            content, asked = parts.content.gather(content), parts.query.gather(asked)
         queries = self.mask_embedding.expand(*asked.shape, -1)
         hidden = torch.cat([F.embedding(content, self.embedding), queries], 1)
         hidden = F.dropout(hidden, self.config.dropout, self.training)
