@@ -75,7 +75,7 @@ class Past:
 
     Args:
         batch: B, how many sequences the (N, H, D) keys of a pass are of.
-        before: the rows that came before; their keys are read as they are and carry no gradient of their own.
+        before: the rows that came before; their keys are read as they are, with the gradient they have.
     """
 
     def __init__(self, batch: int, before: Past | None = None) -> None:

@@ -10,7 +10,7 @@ from anyorder.adapters.causal.generation import CausalStats, Generated, NewToken
 from anyorder.adapters.mars.checkpoint import load, save
 from anyorder.adapters.mars.generating import DEFAULT_BLOCK, generate
 from anyorder.adapters.mars.lora import attach_lora
-from anyorder.adapters.mars.objective import Loss, causal_loss, mars_loss, training_mask
+from anyorder.adapters.mars.objective import Loss, causal_loss, mars_loss, noisy_mask
 
 __all__ = [
     "DEFAULT_BLOCK",
@@ -23,6 +23,6 @@ __all__ = [
     "generate",
     "load",
     "mars_loss",
+    "noisy_mask",
     "save",
-    "training_mask",
 ]
