@@ -214,7 +214,12 @@ def _write(found: Sequence[Table], out: Path) -> None:
 
 
 def _bar(values: Iterable[T], total: int, label: str) -> Iterable[T]:
+    """A bar on standard error; where that is a log, a line every half minute."""
     from tqdm import tqdm
 
-    bar: Iterable[T] = tqdm(values, total=total, desc=label, disable=None, leave=False)
+    terminal = sys.stderr.isatty()
+    interval = 0.1 if terminal else 30.0
+    bar: Iterable[T] = tqdm(
+        values, total=total, desc=label, leave=not terminal, mininterval=interval, maxinterval=interval
+    )
     return bar
