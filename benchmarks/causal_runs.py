@@ -13,7 +13,7 @@ from torch import Tensor
 
 from anyorder.adapters import causal
 from anyorder.adapters.causal import CausalModel
-from anyorder.codec import SentencePieceCodec
+from infill_eval.causal_loading import load_tokenizer
 from training import templated
 from training.corpus import draw_window, load_texts
 from training.keyed import keyed_random
@@ -55,15 +55,11 @@ def by_transformers(reference: Any, prompts: list[Tensor], limit: int) -> tuple[
     return tokens, sum(map(len, tokens))
 
 
-def code_prompts(tokenizer: Path, count: int, length: int) -> list[Tensor]:
-    """The first ``length`` tokens of windows of held-out code."""
-    codec, texts, draw = (
-        SentencePieceCodec.from_file(tokenizer),
-        load_texts(held_out=True),
-        keyed_random("mars", "prompts"),
-    )
+def code_prompts(directory: Path, count: int, length: int) -> list[Tensor]:
+    """The first ``length`` tokens, by a model's own tokenizer, of windows of held-out code."""
+    tokenizer, texts, draw = load_tokenizer(str(directory)), load_texts(held_out=True), keyed_random("mars", "prompts")
     windows = [draw_window(texts, 8 * length, draw) for _ in range(count)]
-    return [torch.tensor(codec.encode(window)[:length]) for window in windows]
+    return [torch.tensor(tokenizer.encode(window)[:length]) for window in windows]
 
 
 def smoke_model() -> CausalModel:

@@ -143,7 +143,7 @@ def main() -> None:
     if args.smoke or args.corpus == "templated":
         prompts = templated.draw_prompts(0, args.prompts)
     else:
-        prompts = code_prompts(args.model / "tokenizer.model", args.prompts, args.prompt_length)
+        prompts = code_prompts(args.model, args.prompts, args.prompt_length)
     costs = row_costs(model, args.prompt_length, 5 if args.smoke else 50)
     print(
         "ms of a pass: "

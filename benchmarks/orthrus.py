@@ -176,7 +176,7 @@ def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[
     base = base_of(args.views[0])
     if args.corpus == "templated":
         return views, causal.load(base), templated.draw_prompts(0, args.prompts)
-    prompts = code_prompts(Path(base) / "tokenizer.model", args.prompts, args.prompt_length)
+    prompts = code_prompts(Path(base), args.prompts, args.prompt_length)
     return views, causal.load(base), prompts
 
 

@@ -103,7 +103,7 @@ def load_causal(
     """
     place = checked_device(device)
     _check_place(Path(name))
-    tokenizer = _tokenizer(name, revision)
+    tokenizer = load_tokenizer(name, revision)
     network = _network(name, revision)
     if view is not None:
         try:
@@ -123,7 +123,12 @@ def _check_place(place: Path) -> None:
         raise ValueError(f"--causal {place} is neither a directory nor a Hub id, which is a name or owner/name")
 
 
-def _tokenizer(name: str, revision: str | None) -> Tokenizer:
+def load_tokenizer(name: str, revision: str | None = None) -> Tokenizer:
+    """The tokenizer of a directory, ours or one of transformers, or of a Hub id.
+
+    Raises:
+        ValueError: if there is none that can be loaded.
+    """
     directory = Path(name)
     try:
         if (directory / _OURS).is_file() and not any((directory / file).is_file() for file in _THEIRS):
