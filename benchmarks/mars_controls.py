@@ -124,6 +124,19 @@ def report(name: str, trained: Trained, block: int, *, blocks_see_both_ways: boo
     print(" ".join(cells) + f" {trained.steps:6d} {trained.step_seconds * 1e3:8.1f}", flush=True)
 
 
+def report_tunings(base: CausalModel, block: int, seconds: float) -> None:
+    """MARS at one block size for that long, and its controls."""
+    tuned = train(base, drafting(block, 1.0), seconds=seconds)
+    report(f"MARS, B = {block}", tuned, block)
+    report(f"  without the clean loss, B = {block}", train(base, drafting(block, 0.0), steps=tuned.steps), block)
+    both_ways = copy.deepcopy(base)
+    both_ways.sees_both_ways = True
+    diffusion = train(both_ways, drafting(block, 1.0), steps=tuned.steps)
+    report(f"  block diffusion, B = {block}", diffusion, block, blocks_see_both_ways=True)
+    report("  plain, as many steps", train(base, plain, steps=tuned.steps), block)
+    report("  plain, as much time", train(base, plain, seconds=seconds), block)
+
+
 def _peak(width: int, layers: int, block: int, send: multiprocessing.connection.Connection) -> None:
     """In a process of its own: how much a few training steps raise its memory at its peak, in bytes."""
     torch.set_num_threads(1)
@@ -176,17 +189,7 @@ def main() -> None:
             f"{f'  Jacobi, {block - 1} guesses':36} {rate:.2f} tokens a pass, batch {'equal' if same else 'NOT equal'}"
         )
     for block in args.blocks:
-        tuned = train(base.model, drafting(block, 1.0), seconds=60 * args.tune_minutes)
-        report(f"MARS, B = {block}", tuned, block)
-        report(
-            f"  without the clean loss, B = {block}", train(base.model, drafting(block, 0.0), steps=tuned.steps), block
-        )
-        both_ways = copy.deepcopy(base.model)
-        both_ways.sees_both_ways = True
-        diffusion = train(both_ways, drafting(block, 1.0), steps=tuned.steps)
-        report(f"  block diffusion, B = {block}", diffusion, block, blocks_see_both_ways=True)
-        report("  plain, as many steps", train(base.model, plain, steps=tuned.steps), block)
-        report("  plain, as much time", train(base.model, plain, seconds=60 * args.tune_minutes), block)
+        report_tunings(base.model, block, 60 * args.tune_minutes)
     plainly = peak_memory(args.width, args.layers, 0)
     for block in args.blocks:
         needed = peak_memory(args.width, args.layers, block)
