@@ -7,8 +7,8 @@ Every method runs on packed linear layers. Printed first is what rows cost, T(1)
 tokens a pass of R rows wins where T(R) / T(1) < t. Then for each batch size every view in every cycle, greedy and at
 temperature 1; "equal" is the share of greedy texts that are plain decoding's, "ties" the share that leave it where the
 two likeliest tokens are within 1e-4; "dist", distinct-3, tells text that repeats itself, which flatters every drafter.
-"contrary" is a view that always drafts what it thinks least likely. Last come long contexts, beside a drafter that
-keeps a cache of its own.
+"contrary" is a view that always drafts what it thinks least likely. ``--identical 200`` holds as many greedy texts to
+transformers' own. Last come long contexts, beside a drafter that keeps a cache of its own.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ from infill_eval.comparison.judging import causal_logits, compared, distinct
 from infill_eval.comparison.methods import as_list
 from infill_eval.comparison.row_costs import row_costs
 from training import templated
+
+IDENTICAL_BATCH = 20
+"""Prompts decoded at once where only their texts count."""
 
 
 class View(NamedTuple):
@@ -115,6 +118,19 @@ def compare(views: list[View], plain: CausalModel, prompts: list[Tensor], args: 
         print(f"{f'{view.name}, contrary':44} {rate:9.2f} {'':30} {agreement(plain, prompts, tokens, greedy.tokens)}")
 
 
+def identical(views: list[View], plain: CausalModel, prompts: list[Tensor], limit: int) -> None:
+    """How many greedy texts of every view and cycle are those of transformers' ``generate``; no clock."""
+    wanted, _ = by_transformers(causal.to_transformers(plain), prompts, limit)
+    print(f"\ngreedy texts of {len(prompts)} prompts, at most {limit} tokens, beside generate's")
+    print(f"{'':44} {'equal':>6} {'ties':>6} {'pass':>6}")
+    for view in views:
+        for name, options in methods(view.model).items():
+            if "temperature" not in options:
+                tokens, passes = ours(view.model, prompts, IDENTICAL_BATCH, max_new_tokens=limit, **options)
+                rate = sum(map(len, tokens)) / max(passes, 1)
+                print(f"{f'{view.name}, {name}':44} {agreement(plain, prompts, tokens, wanted)} {rate:6.2f}")
+
+
 def long_contexts(view: View, drafter: CausalModel, prompt: Tensor, args: argparse.Namespace) -> None:
     """Bytes beside those of plain decoding, and tokens a second, by the length of the context."""
     model, limit, width = view.model, args.max_new_tokens, (view.model.block or 1) - 1
@@ -168,16 +184,19 @@ def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[
         for anchor in ("frozen", "trainable"):
             model = orthrus.attach(smoke_model(), block=4, anchor=anchor)
             views.append(View(f"{anchor}, K = 4", model.requires_grad_(False).pack("packed")))
-        return views, smoke_model(), templated.draw_prompts(0, args.prompts)
+        return views, smoke_model(), prompts_of(args, args.prompts)
     views = []
     for path in args.views:
         model = orthrus.load(path)
         views.append(View(f"{path.parent.name}, K = {model.block}", model.pack("packed")))
-    base = base_of(args.views[0])
-    if args.corpus == "templated":
-        return views, causal.load(base), templated.draw_prompts(0, args.prompts)
-    prompts = code_prompts(Path(base), args.prompts, args.prompt_length)
-    return views, causal.load(base), prompts
+    return views, causal.load(base_of(args.views[0])), prompts_of(args, args.prompts)
+
+
+def prompts_of(args: argparse.Namespace, count: int) -> list[Tensor]:
+    """So many prompts of the corpus that was asked for."""
+    if args.smoke or args.corpus == "templated":
+        return templated.draw_prompts(0, count)
+    return code_prompts(Path(base_of(args.views[0])), count, args.prompt_length)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -190,6 +209,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--max_new_tokens", type=int, default=96)
     parser.add_argument("--batches", type=int, nargs="*", default=[1, 8])
     parser.add_argument("--contexts", type=int, nargs="*", default=[1024, 8192, 32768])
+    parser.add_argument("--identical", type=int, default=0, help="prompts whose greedy texts are held to generate's")
     parser.add_argument("--drafter_layers", type=int, default=1, help="of the drafter with a cache of its own")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
@@ -212,6 +232,8 @@ def main(arguments: list[str] | None = None) -> None:
     )
     for batch in args.batches:
         compare(views, plain, prompts, args, batch)
+    if args.identical:
+        identical(views, plain, prompts_of(args, args.identical), args.max_new_tokens)
     drafter = shallow(plain, args.drafter_layers).pack("packed")
     for view in views:
         # Longer than it was made for: what counts here is what a pass costs, not what it says.
