@@ -90,11 +90,13 @@ def compare(
         print_line(name, got, greedy, generate_seconds, density(plain, prompts, got.tokens))
 
 
-def compare_batching(model: CausalModel, prompts: list[Tensor], limit: int, tau: float, repeats: int) -> None:
+def compare_batching(
+    model: CausalModel, prompts: list[Tensor], limit: int, tau: float, batches: list[int], repeats: int
+) -> None:
     """Ragged batches against the published ones, at equal tau."""
     block = model.block or mars.DEFAULT_BLOCK
     print(f"\nbatching, tau {tau}\n{'':34} {'passes':>8} {'tokens a pass':>14} {'ms a token':>11}")
-    for batch in (4, 8, 16):
+    for batch in batches:
         few = prompts[:batch]
         runs: dict[str, Callable[[], tuple[list[list[int]], int]]] = {
             "greedy": lambda f=few, b=batch: ours(model, f, b, tau=1.0, max_new_tokens=limit),  # type: ignore[misc]
@@ -130,6 +132,7 @@ def main() -> None:
     parser.add_argument("--prompt_length", type=int, default=64)
     parser.add_argument("--max_new_tokens", type=int, default=96)
     parser.add_argument("--batches", type=int, nargs="*", default=[1, 4, 16])
+    parser.add_argument("--batchings", type=int, nargs="*", default=[4, 8, 16], help="ragged against published batches")
     parser.add_argument("--tau", type=float, default=0.7, help="of the comparison of batchings")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
@@ -151,7 +154,9 @@ def main() -> None:
     )
     for batch in args.batches:
         compare(model, plain, prompts, args.max_new_tokens, batch, args.repeats)
-    compare_batching(model, (prompts * 16)[:16], args.max_new_tokens, args.tau, args.repeats)
+    if args.batchings:
+        many = (prompts * max(args.batchings))[: max(args.batchings)]
+        compare_batching(model, many, args.max_new_tokens, args.tau, args.batchings, args.repeats)
 
 
 if __name__ == "__main__":
