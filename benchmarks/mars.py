@@ -142,7 +142,7 @@ def main() -> None:
     if args.model is None and not args.smoke:
         parser.error("name a model's directory, or --smoke")
     make = _smoke_model if args.smoke else lambda: mars.load(args.model)
-    model, plain = make().pack("packed"), make()
+    model, plain = make().pack("lossless"), make()
     if args.smoke or args.corpus == "templated":
         prompts = templated.draw_prompts(0, args.prompts)
     else:

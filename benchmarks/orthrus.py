@@ -183,12 +183,12 @@ def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[
         views = []
         for anchor in ("frozen", "trainable"):
             model = orthrus.attach(smoke_model(), block=4, anchor=anchor)
-            views.append(View(f"{anchor}, K = 4", model.requires_grad_(False).pack("packed")))
+            views.append(View(f"{anchor}, K = 4", model.requires_grad_(False).pack("lossless")))
         return views, smoke_model(), prompts_of(args, args.prompts)
     views = []
     for path in args.views:
         model = orthrus.load(path)
-        views.append(View(f"{path.parent.name}, K = {model.block}", model.pack("packed")))
+        views.append(View(f"{path.parent.name}, K = {model.block}", model.pack("lossless")))
     return views, causal.load(base_of(args.views[0])), prompts_of(args, args.prompts)
 
 
@@ -234,7 +234,7 @@ def main(arguments: list[str] | None = None) -> None:
         compare(views, plain, prompts, args, batch)
     if args.identical:
         identical(views, plain, prompts_of(args, args.identical), args.max_new_tokens)
-    drafter = shallow(plain, args.drafter_layers).pack("packed")
+    drafter = shallow(plain, args.drafter_layers).pack("lossless")
     for view in views:
         # Longer than it was made for: what counts here is what a pass costs, not what it says.
         most = max(args.contexts, default=0) + args.max_new_tokens

@@ -82,7 +82,7 @@ class CausalText:
             "weights": fingerprint(network)[:16],
             "added": _digest(network)[:16],
         }
-        return cls(name=name, network=network.pack("packed"), tokenizer=tokenizer, facts=facts)
+        return cls(name=name, network=network.pack("lossless"), tokenizer=tokenizer, facts=facts)
 
 
 def load_causal(

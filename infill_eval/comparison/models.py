@@ -114,7 +114,7 @@ def open_source(source: Source, *, draft_length: int | None = None) -> Contestan
     load = partial(_LOADERS[source.kind], Path(source.place))
     network = opened(f"--{source.kind} {source.place}", load)
     parameters, base = sum(parameter.numel() for parameter in network.parameters()), fingerprint(network)
-    network.pack("packed")
+    network.pack("lossless")
     methods = _methods(source, network)
     reference = methods[0] if source.kind != "orthrus" else plain(f"{source.label} base", network)
     return Contestant(

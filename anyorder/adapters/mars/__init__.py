@@ -2,7 +2,7 @@
 
 from anyorder.adapters import causal, mars
 
-model = causal.load("a Qwen2, Qwen3 or Llama checkpoint").pack("packed")
+model = causal.load("a Qwen2, Qwen3 or Llama checkpoint").pack("lossless")
 result = mars.generate(model, ids, mode="verify", max_new_tokens=100)
 """
 

@@ -2,7 +2,7 @@
 
 from anyorder.adapters import causal, orthrus
 
-model = orthrus.load_view(causal.load("its base"), "a trained view").pack("packed")
+model = orthrus.load_view(causal.load("its base"), "a trained view").pack("lossless")
 result = orthrus.generate(model, ids, max_new_tokens=100)
 """
 
