@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from causal_models import FAMILIES, causal_logits, greedy_by_transformers, make, network, ragged_prompts
+from causal_models import FAMILIES, causal_logits, greedy_by_transformers, make, network, ragged_prompts, with_view
 
 from anyorder.adapters import mars
 from anyorder.adapters.causal import CausalModel, wrap
@@ -108,6 +109,20 @@ def test_a_lora_needs_a_rank_and_plain_weights() -> None:
     if packed.head.packing == "packed":
         with pytest.raises(ValueError, match="attached before the weights are packed"):
             mars.attach_lora(packed)
+
+
+@pytest.mark.parametrize(
+    ("make_model", "kind"),
+    [(lambda: mars.attach_lora(network("qwen2")), "a LoRA"), (lambda: with_view("qwen2"), "a view")],
+)
+def test_mask_rows_that_have_weights_of_their_own_keep_them(make_model: Callable[[], CausalModel], kind: str) -> None:
+    model = make_model()
+    before = dict(model.named_parameters())
+    with pytest.raises(ValueError, match=f"no weights of their own yet; this one has {kind}"):
+        mars.attach_lora(model, rank=2)
+    after = dict(model.named_parameters())
+    assert after.keys() == before.keys()
+    assert all(after[name] is parameter for name, parameter in before.items())
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -18,7 +18,7 @@ from anyorder.adapters.causal.added import added, fingerprint, name_of_base, pla
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import to_transformers
 from anyorder.adapters.causal.network import CausalModel
-from anyorder.adapters.mars.lora import GatedLora, attach_lora
+from anyorder.adapters.mars.lora import attach_lora, loras
 
 _SETTINGS, _WEIGHTS = "mars.json", "mars.safetensors"
 
@@ -35,10 +35,10 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
     Raises:
         ValueError: if ``base`` is given for a model without LoRA, whose own weights have changed; or for a view.
     """
-    loras = [module for module in model.modules() if isinstance(module, GatedLora)]
-    if model.routes_masks and not loras:
+    added_loras = loras(model)
+    if model.routes_masks and not added_loras:
         raise ValueError("this model's masks go through a view of their own: orthrus.save_view saves that")
-    if base is not None and not loras:
+    if base is not None and not added_loras:
         raise ValueError("only a LoRA can be saved without its base: full fine-tuning has changed every weight")
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -46,9 +46,7 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
         "block": model.block,
         "sees_both_ways": model.sees_both_ways,
         "mask_id": model.mask_id,
-        "lora": None
-        if not loras
-        else {"rank": loras[0].down.shape[0], "alpha": loras[0].scale * loras[0].down.shape[0]},
+        "lora": {"rank": added_loras[0].rank, "alpha": added_loras[0].alpha} if added_loras else None,
         "base": None if base is None else name_of_base(directory, base),
         "base_hash": None if base is None else fingerprint(model),
     }
@@ -70,12 +68,8 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         FileNotFoundError: if there is no ``mars.json``.
         ValueError: if the base is not the one that was trained on.
     """
-    directory = Path(directory)
-    if not (directory / _SETTINGS).is_file():
-        raise FileNotFoundError(f"{directory} holds no {_SETTINGS}: it was not written by mars.save")
-    settings = json.loads((directory / _SETTINGS).read_text(encoding="utf-8"))
-    named = place_of_base(directory, settings["base"]) if settings["base"] else directory
-    model = load_causal(base or named, dtype=dtype)
+    settings, directory = _settings(directory), Path(directory)
+    model = load_causal(base or base_of(directory) or directory, dtype=dtype)
     wanted = settings["base_hash"]
     if wanted is not None and dtype == torch.float32 and fingerprint(model) != wanted:
         raise ValueError("the base's weights are not those this LoRA was trained on")
@@ -84,3 +78,16 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
     model.load_state_dict(load_file(directory / _WEIGHTS), strict=False)
     model.block, model.sees_both_ways, model.mask_id = (settings[key] for key in ("block", "sees_both_ways", "mask_id"))
     return model.requires_grad_(False).eval()
+
+
+def base_of(directory: str | Path) -> str | None:
+    """Where the base of a saved LoRA is to be loaded from, see ``place_of_base``; ``None`` if it was saved with it."""
+    base = _settings(directory)["base"]
+    return place_of_base(Path(directory), base) if base else None
+
+
+def _settings(directory: str | Path) -> dict[str, Any]:
+    path = Path(directory) / _SETTINGS
+    if not path.is_file():
+        raise FileNotFoundError(f"{directory} holds no {_SETTINGS}: it was not written by mars.save")
+    return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
