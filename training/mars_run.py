@@ -63,6 +63,7 @@ def prepare_network(config: FitMarsConfig, codec: Any) -> tuple[CausalModel, str
         network.block = None
     if options.mask_id is not None:
         network.use_mask_id(options.mask_id)
+        _check_mask_id(options.mask_id, network, codec)
     if network.routes_masks:
         _check_goes_on(config, loras(network)[0])
         freeze_base(network)
@@ -83,6 +84,15 @@ def _opened(start: str) -> tuple[CausalModel, str | None]:
         if (path / "config.json").is_file():
             return causal.load(path), str(path)
     return causal.load(start), start
+
+
+def _check_mask_id(mask_id: int, network: CausalModel, codec: Any) -> None:
+    """Refuse an id that responses have, as far as that is known: a mask is never written, so their loss is infinite."""
+    if mask_id == codec.separator_id or mask_id in network.config.eos_ids:
+        raise ValueError(f"--mask_id must be an id that no text has; got {mask_id}, which ends every text")
+    if codec.forbidden_ids and mask_id < codec.vocab_size and mask_id not in codec.forbidden_ids:
+        spare = ", ".join(str(each) for each in codec.forbidden_ids if each != codec.separator_id)
+        raise ValueError(f"--mask_id must be an id that no text has, of this vocabulary {spare}; got {mask_id}")
 
 
 def _check_goes_on(config: FitMarsConfig, lora: GatedLora) -> None:

@@ -230,3 +230,25 @@ def test_what_a_lora_cannot_go_on_with_is_refused(
 ) -> None:
     assert main(["--init_from", str(lora), *chat, *flags, "--out", str(tmp_path / "run")]) == 2
     assert re.search(message, capsys.readouterr().err)
+
+
+def test_the_mask_of_a_run_is_an_id_that_no_text_has(
+    base: Path, chat: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codec = SentencePieceCodec.from_file(base / "tokenizer.model")
+    flags = ["--init_from", str(base), *chat, "--out", str(tmp_path / "run"), "--mask_id"]
+    assert main([*flags, str(codec.separator_id)]) == 2
+    assert "which ends every text" in capsys.readouterr().err
+    assert main([*flags, str(codec.encode("def")[0])]) == 2
+    assert "--mask_id must be an id that no text has, of this vocabulary 0, 1, 2; got" in capsys.readouterr().err
+    assert main([*flags, str(codec.mask_id)]) == 0
+    assert mars.load(tmp_path / "run" / "best").mask_id == codec.mask_id
+
+
+def test_a_lora_with_a_mask_id_steps_over_micro_batches_without_responses(
+    base: Path, chat: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "long.jsonl"
+    path.write_text("\n".join(json.dumps({"prompt": f"{i}" * 60, "response": "x"}) for i in range(12)))
+    flags = ["--init_from", str(base), "--lora_rank", "2", "--mask_id", "2", *chat, "--chat", str(path)]
+    assert main([*flags, "--max_length", "8", "--out", str(tmp_path / "run")]) == 0
