@@ -169,3 +169,15 @@ def test_a_lora_is_saved_without_its_base_and_refuses_another(tmp_path: Path) ->
         mars.save(wrap(make("qwen2")), tmp_path / "full", base=str(base))
     with pytest.raises(FileNotFoundError, match=r"holds no mars\.json"):
         mars.load(base)
+
+
+def test_a_lora_is_saved_before_its_weights_are_packed_or_with_its_base(tmp_path: Path) -> None:
+    make("qwen2").save_pretrained(tmp_path / "base")
+    model = mars.attach_lora(wrap(make("qwen2")), rank=2).pack("packed")
+    if model.head.packing == "plain":
+        pytest.skip("this build packs nothing")
+    with pytest.raises(ValueError, match="saved before the weights are packed"):
+        mars.save(model, tmp_path / "lora", base="../base")
+    assert not (tmp_path / "lora").exists()
+    mars.save(model, tmp_path / "whole")
+    assert len(mars.load(tmp_path / "whole").state_dict()) > len(wrap(make("qwen2")).state_dict())

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 from causal_models import FAMILIES, VIEWS, VOCAB, causal_logits, make, network, ragged_prompts, with_view
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from anyorder.adapters import mars, orthrus
+from anyorder.adapters import causal, mars, orthrus
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.added import added
+from anyorder.adapters.causal.added import added, fingerprint
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.causal.plan import Blocks, Stand, plan_pass
 from anyorder.adapters.causal.rows import Rows
@@ -245,6 +246,64 @@ def test_a_saved_view_is_the_same_on_its_base_and_refuses_another(family: str, a
         other.norm[0] += 1
     with pytest.raises(ValueError, match="not those this view was trained on"):
         orthrus.load_view(other, tmp_path)
+
+
+@pytest.mark.parametrize("trained", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
+def test_a_base_is_told_from_another_whatever_it_was_trained_and_is_opened_in(
+    trained: torch.dtype, tmp_path: Path
+) -> None:
+    """But for one half precision from the other, whose roundings have no hash in common."""
+    for seed in (0, 1):
+        make("llama", seed=seed).save_pretrained(tmp_path / f"base{seed}")
+    for save, name in ((save_new_view, "view"), (save_new_lora, "lora")):
+        save(causal.load(tmp_path / "base0", dtype=trained), tmp_path / name, str(tmp_path / "base0"))
+    for opened in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+        for load, name in ((orthrus.load, "view"), (mars.load, "lora")):
+            assert load(tmp_path / name, dtype=opened).embedding.dtype == opened
+            if opened in (torch.float32, torch.float64) or (opened == torch.float16) == (trained == torch.float16):
+                with pytest.raises(ValueError, match=r"not those this .* was trained on"):
+                    load(tmp_path / name, base=tmp_path / "base1", dtype=opened)
+
+
+def test_a_view_whose_hash_is_of_weights_in_full_is_still_told_its_base(tmp_path: Path) -> None:
+    model = with_view("qwen2")
+    orthrus.save_view(model, tmp_path, base="somewhere")
+    settings = json.loads((tmp_path / "view.json").read_text()) | {"base_hash": fingerprint(model)}
+    del settings["base_hash_of"]
+    (tmp_path / "view.json").write_text(json.dumps(settings))
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        orthrus.load_view(network("qwen2").to(dtype), tmp_path)
+    with pytest.raises(ValueError, match="not those this view was trained on"):
+        orthrus.load_view(network("qwen2", sharpness=2.0), tmp_path)
+
+
+def save_new_view(model: CausalModel, directory: Path, base: str) -> None:
+    orthrus.save_view(orthrus.attach(model, block=3), directory, base=base)
+
+
+def save_new_lora(model: CausalModel, directory: Path, base: str) -> None:
+    mars.save(mars.attach_lora(model, rank=2), directory, base=base)
+
+
+@pytest.mark.parametrize("reason", ["another base", "a view that lacks a copy"])
+def test_a_view_that_is_refused_leaves_the_model_as_it_was(reason: str, tmp_path: Path) -> None:
+    orthrus.save_view(with_view("qwen3"), tmp_path, base="somewhere")
+    model = network("qwen3").requires_grad_(True)
+    model.block, model.sees_both_ways, model.acceptance = 5, False, (0.5,)
+    if reason == "another base":
+        with torch.no_grad():
+            model.norm[0] += 1
+    else:
+        weights = load_file(tmp_path / "view.safetensors")
+        del weights["model.layers.1.self_attn.k_proj_diff.weight"]
+        save_file(weights, tmp_path / "view.safetensors")
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with pytest.raises(ValueError, match=r"was trained on|got nothing"):
+        orthrus.load_view(model, tmp_path)
+    assert model.state_dict().keys() == before.keys()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert (model.block, model.sees_both_ways, model.acceptance, model.routes_masks) == (5, False, (0.5,), False)
 
 
 @pytest.mark.parametrize("named", ["in full", "from the view", "from the working directory"])

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from anyorder.adapters.causal.added import added, fingerprint, name_of_base, place_of_base
+from anyorder.adapters.causal.added import added, base_settings, check_base, place_of_base
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import to_transformers
 from anyorder.adapters.causal.network import CausalModel
@@ -33,7 +33,8 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
             it only what a LoRA added is written.
 
     Raises:
-        ValueError: if ``base`` is given for a model without LoRA, whose own weights have changed; or for a view.
+        ValueError: if ``base`` is given for a model without LoRA, whose own weights have changed, or for packed
+            weights; or for a view.
     """
     added_loras = loras(model)
     if model.routes_masks and not added_loras:
@@ -41,15 +42,14 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
     if base is not None and not added_loras:
         raise ValueError("only a LoRA can be saved without its base: full fine-tuning has changed every weight")
     directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
     settings: dict[str, Any] = {
         "block": model.block,
         "sees_both_ways": model.sees_both_ways,
         "mask_id": model.mask_id,
         "lora": {"rank": added_loras[0].rank, "alpha": added_loras[0].alpha} if added_loras else None,
-        "base": None if base is None else name_of_base(directory, base),
-        "base_hash": None if base is None else fingerprint(model),
+        **({"base": None, "base_hash": None} if base is None else base_settings(model, directory, base)),
     }
+    directory.mkdir(parents=True, exist_ok=True)
     if base is None:
         to_transformers(model).save_pretrained(directory)
     save_file({name: tensor.detach().contiguous() for name, tensor in added(model).items()}, directory / _WEIGHTS)
@@ -70,9 +70,8 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
     """
     settings, directory = _settings(directory), Path(directory)
     model = load_causal(base or base_of(directory) or directory, dtype=dtype)
-    wanted = settings["base_hash"]
-    if wanted is not None and dtype == torch.float32 and fingerprint(model) != wanted:
-        raise ValueError("the base's weights are not those this LoRA was trained on")
+    if settings["base_hash"] is not None:
+        check_base(model, settings, "LoRA")
     if settings["lora"] is not None:
         attach_lora(model, rank=settings["lora"]["rank"], alpha=settings["lora"]["alpha"])
     model.load_state_dict(load_file(directory / _WEIGHTS), strict=False)
