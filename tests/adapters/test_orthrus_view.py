@@ -14,7 +14,7 @@ from torch import Tensor
 
 from anyorder.adapters import causal, mars, orthrus
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.added import added, fingerprint
+from anyorder.adapters.causal.added import added, fingerprint, name_of_base, place_of_base
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.causal.plan import Blocks, Stand, plan_pass
 from anyorder.adapters.causal.rows import Rows
@@ -326,6 +326,24 @@ def test_a_view_and_its_base_are_found_by_name(named: str, tmp_path: Path, monke
     assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in model.state_dict().items())
     with pytest.raises(FileNotFoundError, match=r"holds no view\.json"):
         orthrus.load(tmp_path)
+
+
+@pytest.mark.parametrize("linked", ["view", "base", "folder"])
+def test_a_base_is_found_where_links_lead_to_it_or_to_its_view(
+    linked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, home = tmp_path / "far" / "away" / "disk", tmp_path / "home"
+    for place in (home / "models" / "base", home / "runs" / "x"):
+        place.mkdir(parents=True)
+    moved = {"view": home / "runs", "base": home / "models", "folder": home}[linked]
+    disk.parent.mkdir(parents=True)
+    moved.rename(disk)
+    moved.symlink_to(disk)
+    monkeypatch.chdir(tmp_path)
+    directory, base = Path("home/runs/x"), Path("home/models/base")
+    found = place_of_base(directory, name_of_base(directory, str(base)))
+    assert Path(found).is_dir()
+    assert Path(found).samefile(base)
 
 
 def test_published_weights_are_read_by_their_names() -> None:

@@ -102,4 +102,5 @@ def name_of_base(directory: Path, base: str) -> str:
     place = Path(base)
     if not place.is_dir() or place.is_absolute():
         return base
-    return Path(os.path.relpath(place, directory)).as_posix()
+    # From where they lie, not by what links lead there: ".." leads out of where a link leads to.
+    return Path(os.path.relpath(place.resolve(), directory.resolve())).as_posix()
