@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import torch
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.mars.checkpoint import base_of
+from anyorder.adapters.mars.lora import GatedLora, freeze_base, loras
 from training.causal_report import CausalReport, Judge
 from training.causal_run import open_material
 from training.clock import Clock
 from training.keyed import keyed_generator
-from training.mars_config import FitMarsConfig
+from training.mars_config import FitMarsConfig, MarsConfig
 from training.mars_module import MarsModule, held_out_figures
 from training.trainer import train
 
@@ -27,13 +30,13 @@ def fit(config: FitMarsConfig) -> Path:
     """
     clock, options = Clock(config.run), config.mars
     material = open_material(config, options.block)
-    network = prepare_network(config, material.codec)
+    network, base = prepare_network(config, material.codec)
     judge = Judge(
         ("noisy", "clean"),
         partial(held_out_figures, network, material.held_out, options.block),
         # Where nothing drafts only the clean copy counts.
         lambda figures: figures["density"] + (figures["noisy"] if options.objective == "mars" else 0.0),
-        partial(_save, network, material.codec, config.run.init_from if options.lora_rank else None),
+        partial(_save, network, material.codec, base),
     )
     module = MarsModule(network, config, clock, material.to_batch)
     train(module, material.data, CausalReport(network, judge, config.run), config.run, material.checkpoint)
@@ -45,24 +48,70 @@ def _save(network: CausalModel, codec: Any, base: str | None, directory: Path) -
     codec.save(directory)
 
 
-def prepare_network(config: FitMarsConfig, codec: Any) -> CausalModel:
-    """A fresh Qwen2, or the model that ``init_from`` names, ready to train."""
+def prepare_network(config: FitMarsConfig, codec: Any) -> tuple[CausalModel, str | None]:
+    """What is to be trained, and the place of its base where a LoRA is saved without it.
+
+    It is a fresh Qwen2 or the model that ``init_from`` names; from a LoRA the run goes on with that LoRA.
+
+    Raises:
+        ValueError: if the start is no such model, or the options do not fit it.
+    """
     options, start = config.mars, config.run.init_from
-    if start is None:
-        network = _fresh(config, codec)
-    elif any((found := path).joinpath("mars.json").is_file() for path in (Path(start) / "best", Path(start))):
-        network = mars.load(found)
-    else:
-        network = causal.load(start)
-    network.requires_grad_(True).train()
+    network, base = (_fresh(config, codec), None) if start is None else _opened(start)
     network.block, network.sees_both_ways = options.block, options.sees_both_ways
     if options.objective == "causal":
         network.block = None
     if options.mask_id is not None:
         network.use_mask_id(options.mask_id)
-    if options.lora_rank:
+        _check_mask_id(options.mask_id, network, codec)
+    if network.routes_masks:
+        _check_goes_on(config, loras(network)[0])
+        freeze_base(network)
+    elif options.lora_rank:
         mars.attach_lora(network, rank=options.lora_rank, alpha=options.lora_alpha)
-    return network
+    else:
+        network.requires_grad_(True)
+        base = None
+    return network.train(), base
+
+
+def _opened(start: str) -> tuple[CausalModel, str | None]:
+    """The model of a run, a directory or the Hub, and what a LoRA of it is to name as its base."""
+    for path in (Path(start) / "best", Path(start)):
+        if (path / "mars.json").is_file():
+            network = mars.load(path)
+            return network, base_of(path) if loras(network) else str(path)
+        if (path / "config.json").is_file():
+            return causal.load(path), str(path)
+    return causal.load(start), start
+
+
+def _check_mask_id(mask_id: int, network: CausalModel, codec: Any) -> None:
+    """Refuse an id that responses have, as far as that is known: a mask is never written, so their loss is infinite."""
+    if mask_id == codec.separator_id or mask_id in network.config.eos_ids:
+        raise ValueError(f"--mask_id must be an id that no text has; got {mask_id}, which ends every text")
+    if codec.forbidden_ids and mask_id < codec.vocab_size and mask_id not in codec.forbidden_ids:
+        spare = ", ".join(str(each) for each in codec.forbidden_ids if each != codec.separator_id)
+        raise ValueError(f"--mask_id must be an id that no text has, of this vocabulary {spare}; got {mask_id}")
+
+
+def _check_goes_on(config: FitMarsConfig, lora: GatedLora) -> None:
+    """Refuse what a LoRA that is there already cannot be trained with."""
+    options, start = config.mars, config.run.init_from
+    if config.optimizer.optimizer != "adamw":
+        raise ValueError(f"{start} is a LoRA, which is trained by --optimizer adamw")
+    if options.objective != "mars":
+        raise ValueError(f"{start} is a LoRA, and it changes mask rows only: nothing for --objective causal to train")
+    if options.lora_rank not in (0, lora.rank):
+        raise ValueError(
+            f"{start} is a LoRA of rank {lora.rank}, which this run goes on with: leave --lora_rank out, or start from "
+            f"a base; got --lora_rank {options.lora_rank}"
+        )
+    if options.lora_alpha != MarsConfig.lora_alpha and not isclose(options.lora_alpha, lora.alpha):
+        raise ValueError(
+            f"{start} is a LoRA of alpha {lora.alpha:g}, which this run goes on with: leave --lora_alpha out; "
+            f"got --lora_alpha {options.lora_alpha:g}"
+        )
 
 
 def _fresh(config: FitMarsConfig, codec: Any) -> CausalModel:

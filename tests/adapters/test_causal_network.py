@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ import torch
 from causal_models import FAMILIES, VOCAB, causal_logits, make, network, ragged_prompts
 from torch import Tensor
 
-from anyorder.adapters.causal import CausalConfig, CausalModel, to_transformers, wrap
+from anyorder.adapters.causal import CausalConfig, CausalModel, load, to_transformers, wrap
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.causal.plan import Blocks, Stand, plan_pass
 from anyorder.adapters.causal.rows import clean_rows
@@ -75,6 +77,21 @@ def test_half_precision_is_no_rougher_than_that_of_transformers() -> None:
     exact = make("qwen3")(tokens).logits
     assert ours.dtype == torch.bfloat16
     assert (ours - exact).abs().mean() < 1.1 * (rounded - exact).abs().mean()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@torch.no_grad()
+def test_weights_change_their_precision_and_angles_of_far_positions_do_not(dtype: torch.dtype, tmp_path: Path) -> None:
+    make("llama").save_pretrained(tmp_path)
+    opened, wanted = load(tmp_path, dtype=dtype), load(tmp_path).frequencies
+    turned = load(tmp_path).to(dtype)
+    for model in (opened, turned, copy.deepcopy(turned)):
+        assert model.embedding.dtype == dtype
+        assert torch.equal(model.frequencies, wanted)
+    tokens = torch.randint(VOCAB, (1, 3))
+    far = torch.tensor([[1000, 1001, 2000]])
+    sees = torch.ones(1, 3, 3).bool()
+    assert torch.equal(turned(tokens, far, sees), opened(tokens, far, sees))
 
 
 def encode_in_pieces(model: CausalModel, prompts: list[Tensor], cut: int) -> tuple[SlotCache, Tensor]:

@@ -205,3 +205,28 @@ def test_every_weight_learns_the_mask_embedding_from_the_noisy_loss_alone(
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert bool(parameter.grad.abs().max() > 0), name
+
+
+@pytest.mark.parametrize("masked", ["by a vector", "by an id"])
+def test_a_batch_without_responses_has_a_loss_of_zero_with_a_gradient_of_zero(masked: str, tokens: Tensor) -> None:
+    """A step of a LoRA meets them where prompts are longer than what is read."""
+    model = network("qwen2")
+    model = mars.attach_lora(model if masked == "by a vector" else model.use_mask_id(VOCAB - 1), rank=2)
+    loss = mars_loss(model, tokens, torch.zeros_like(tokens).bool(), block=4)
+    assert torch.stack(loss).tolist() == [0.0, 0.0]
+    (loss.noisy + loss.clean).backward()
+    assert not any(parameter.grad.any() for parameter in model.parameters() if parameter.grad is not None)
+
+
+def test_the_mask_among_the_responses_is_refused_and_among_the_prompts_is_not() -> None:
+    model, tokens = network("qwen2").use_mask_id(3), torch.tensor([[1, 3, 4, 5, 6]])
+    is_response = torch.arange(5)[None] >= 2
+    losses = (
+        lambda: mars_loss(model, tokens, is_response, block=2).noisy,
+        lambda: causal_loss(model, tokens, is_response),
+    )
+    assert all(bool(loss().isfinite()) for loss in losses)
+    is_response = torch.arange(5)[None] >= 1
+    for loss in losses:
+        with pytest.raises(ValueError, match=r"responses must be free of the mask, .* got its id, 3, among them"):
+            loss()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from causal_models import FAMILIES, causal_logits, greedy_by_transformers, make, network, ragged_prompts
+from causal_models import FAMILIES, causal_logits, greedy_by_transformers, make, network, ragged_prompts, with_view
 
 from anyorder.adapters import mars
 from anyorder.adapters.causal import CausalModel, wrap
@@ -110,6 +111,20 @@ def test_a_lora_needs_a_rank_and_plain_weights() -> None:
             mars.attach_lora(packed)
 
 
+@pytest.mark.parametrize(
+    ("make_model", "kind"),
+    [(lambda: mars.attach_lora(network("qwen2")), "a LoRA"), (lambda: with_view("qwen2"), "a view")],
+)
+def test_mask_rows_that_have_weights_of_their_own_keep_them(make_model: Callable[[], CausalModel], kind: str) -> None:
+    model = make_model()
+    before = dict(model.named_parameters())
+    with pytest.raises(ValueError, match=f"no weights of their own yet; this one has {kind}"):
+        mars.attach_lora(model, rank=2)
+    after = dict(model.named_parameters())
+    assert after.keys() == before.keys()
+    assert all(after[name] is parameter for name, parameter in before.items())
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_saved_model_is_the_same_here_and_in_transformers(family: str, tmp_path: Path) -> None:
     import transformers
@@ -154,3 +169,15 @@ def test_a_lora_is_saved_without_its_base_and_refuses_another(tmp_path: Path) ->
         mars.save(wrap(make("qwen2")), tmp_path / "full", base=str(base))
     with pytest.raises(FileNotFoundError, match=r"holds no mars\.json"):
         mars.load(base)
+
+
+def test_a_lora_is_saved_before_its_weights_are_packed_or_with_its_base(tmp_path: Path) -> None:
+    make("qwen2").save_pretrained(tmp_path / "base")
+    model = mars.attach_lora(wrap(make("qwen2")), rank=2).pack("packed")
+    if model.head.packing == "plain":
+        pytest.skip("this build packs nothing")
+    with pytest.raises(ValueError, match="saved before the weights are packed"):
+        mars.save(model, tmp_path / "lora", base="../base")
+    assert not (tmp_path / "lora").exists()
+    mars.save(model, tmp_path / "whole")
+    assert len(mars.load(tmp_path / "whole").state_dict()) > len(wrap(make("qwen2")).state_dict())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,46 +225,6 @@ def test_rows_that_draft_leave_what_is_cached_alone(anchor: Any, monkeypatch: py
     for layer in range(model.config.num_layers):
         for held, wanted in zip(caches[-1].read(layer, 12), fresh.read(layer, 12), strict=True):
             assert torch.allclose(held, wanted, atol=TOLERANCE, rtol=TOLERANCE)
-
-
-@pytest.mark.parametrize(("family", "anchor"), ONE_EACH)
-def test_a_saved_view_is_the_same_on_its_base_and_refuses_another(family: str, anchor: Any, tmp_path: Path) -> None:
-    model = with_view(family, anchor)
-    model.acceptance = (0.5, 0.25, 0.125)
-    orthrus.save_view(model, tmp_path, base="somewhere")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["view.json", "view.safetensors"]
-    assert json.loads((tmp_path / "view.json").read_text())["anchor"] == anchor
-    again = orthrus.load_view(network(family), tmp_path)
-    assert (again.block, again.anchor_in_view, again.acceptance) == (4, anchor == "trainable", (0.5, 0.25, 0.125))
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, again.state_dict()[name]), name
-    other = network(family)
-    with torch.no_grad():
-        other.norm[0] += 1
-    with pytest.raises(ValueError, match="not those this view was trained on"):
-        orthrus.load_view(other, tmp_path)
-
-
-@pytest.mark.parametrize("named", ["in full", "from the view", "from the working directory"])
-def test_a_view_and_its_base_are_found_by_name(named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever the loading process works, and after both have moved together unless the base was named in full."""
-    first = tmp_path / "first"
-    make("llama").save_pretrained(first / "base")
-    model = orthrus.attach(make("llama"), block=3)
-    monkeypatch.chdir(first)
-    names = {"in full": str(first / "base"), "from the view": "../base", "from the working directory": "base"}
-    orthrus.save_view(model, "view", base=names[named])
-    monkeypatch.chdir("/")
-    if named != "in full":
-        first.rename(tmp_path / "moved")
-        (tmp_path / "moved" / "view").rename(tmp_path / "view")
-        (tmp_path / "moved" / "base").rename(tmp_path / "base")
-    else:
-        (first / "view").rename(tmp_path / "view")
-    again = orthrus.load(tmp_path / "view")
-    assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in model.state_dict().items())
-    with pytest.raises(FileNotFoundError, match=r"holds no view\.json"):
-        orthrus.load(tmp_path)
 
 
 def test_published_weights_are_read_by_their_names() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -164,3 +165,90 @@ def test_a_model_goes_from_plain_training_to_drafting_on_a_chat_and_a_lora_spare
     after = adapted.state_dict()
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items() if name != "mask_embedding")
     assert any(bool(tensor.any()) for name, tensor in after.items() if name.endswith("for_masks.up"))
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A step on a few lines with responses."""
+    path = tmp_path_factory.mktemp("chat") / "chat.jsonl"
+    lines = [json.dumps({"prompt": f"def f{i}(", "response": f"x):\n    return {i}\n"}) for i in range(12)]
+    path.write_text("\n".join(lines))
+    flags = ["--chat", str(path), "--max_length", "48", "--tokens_per_step", "96", "--max_steps", "1"]
+    return [*flags, "--validate_windows", "2", "--validate_every", "100"]
+
+
+@pytest.fixture(scope="module")
+def lora(base: Path, chat: list[str]) -> Path:
+    """A LoRA trained from a run's directory."""
+    out = base.parent / "lora"
+    assert main(["--init_from", str(base), "--lora_rank", "2", "--lora_alpha", "6", *chat, "--out", str(out)]) == 0
+    return out
+
+
+def named_base(directory: Path) -> Path:
+    return (directory / json.loads((directory / "mars.json").read_text())["base"]).resolve()
+
+
+def test_a_lora_names_the_model_it_was_trained_on_not_the_run_that_model_lies_in(base: Path, lora: Path) -> None:
+    assert named_base(lora / "best") == base / "best"
+    mars.load(lora / "best")
+
+
+@pytest.mark.parametrize("rank", [(), ("--lora_rank", "2")])
+def test_training_from_a_lora_goes_on_with_it_and_spares_the_same_base(
+    base: Path, lora: Path, chat: list[str], rank: tuple[str, ...], tmp_path: Path
+) -> None:
+    flags = ["--init_from", str(lora), *rank, *chat, "--learning_rate", "1e-9", "--schedule", "constant"]
+    assert main([*flags, "--out", str(tmp_path / "again")]) == 0
+    assert named_base(tmp_path / "again" / "best") == base / "best"
+    settings = json.loads((tmp_path / "again" / "best" / "mars.json").read_text())
+    assert settings["lora"] == {"rank": 2, "alpha": 6.0}
+    before, after, whole = weights(lora / "best"), weights(tmp_path / "again" / "best"), weights(base / "best")
+    for name, tensor in before.items():
+        # At such a rate only what had weights of its own can be near what it was.
+        assert torch.allclose(after[name], tensor, atol=1e-6), name
+        assert name == "mask_embedding" or name not in whole or torch.equal(after[name], whole[name]), name
+    assert any(not torch.equal(after[name], tensor) for name, tensor in before.items() if name.endswith(".up"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--optimizer", "muon"), "is a LoRA, which is trained by --optimizer adamw"),
+        (("--objective", "causal"), "nothing for --objective causal to train"),
+        (("--lora_rank", "3"), "is a LoRA of rank 2, .* got --lora_rank 3"),
+        (("--lora_rank", "2", "--lora_alpha", "7"), "is a LoRA of alpha 6, .* got --lora_alpha 7"),
+    ],
+)
+def test_what_a_lora_cannot_go_on_with_is_refused(
+    flags: tuple[str, ...],
+    message: str,
+    lora: Path,
+    chat: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--init_from", str(lora), *chat, *flags, "--out", str(tmp_path / "run")]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_the_mask_of_a_run_is_an_id_that_no_text_has(
+    base: Path, chat: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codec = SentencePieceCodec.from_file(base / "tokenizer.model")
+    flags = ["--init_from", str(base), *chat, "--out", str(tmp_path / "run"), "--mask_id"]
+    assert main([*flags, str(codec.separator_id)]) == 2
+    assert "which ends every text" in capsys.readouterr().err
+    assert main([*flags, str(codec.encode("def")[0])]) == 2
+    assert "--mask_id must be an id that no text has, of this vocabulary 0, 1, 2; got" in capsys.readouterr().err
+    assert main([*flags, str(codec.mask_id)]) == 0
+    assert mars.load(tmp_path / "run" / "best").mask_id == codec.mask_id
+
+
+def test_a_lora_with_a_mask_id_steps_over_micro_batches_without_responses(
+    base: Path, chat: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "long.jsonl"
+    path.write_text("\n".join(json.dumps({"prompt": f"{i}" * 60, "response": "x"}) for i in range(12)))
+    flags = ["--init_from", str(base), "--lora_rank", "2", "--mask_id", "2", *chat, "--chat", str(path)]
+    assert main([*flags, "--max_length", "8", "--out", str(tmp_path / "run")]) == 0

@@ -62,6 +62,14 @@ def test_a_run_writes_the_view_alone_and_a_cut_one_goes_on_as_if_it_had_not_been
     )  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
+def test_a_view_trained_in_any_precision_is_loaded_on_its_base(base: Path, precision: str, tmp_path: Path) -> None:
+    flags = ["--init_from", str(base), "--block", "4", "--precision", precision, *DATA, "--max_steps", "1"]
+    assert main([*flags, "--out", str(tmp_path / "run")]) == 0
+    for dtype in (torch.float32, torch.bfloat16):
+        assert orthrus.load(tmp_path / "run" / "best", dtype=dtype).embedding.dtype == dtype
+
+
 def test_a_published_view_learns_from_labels_on_a_chat(base: Path, tmp_path: Path) -> None:
     chat = tmp_path / "chat.jsonl"
     lines = [json.dumps({"prompt": f"def f{i}(", "response": f"x):\n    return {i} + x\n"}) for i in range(30)]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,15 +24,60 @@ def added(model: CausalModel) -> dict[str, Tensor]:
     }
 
 
-def fingerprint(model: CausalModel) -> str:
-    """A hash of the base's weights."""
+def fingerprint(model: CausalModel, dtype: torch.dtype | None = None) -> str:
+    """A hash of the base's weights, as they are or rounded to ``dtype``."""
     digest = hashlib.sha256()
     ignored = set(added(model))
     for name, tensor in sorted(model.state_dict().items()):
         if name not in ignored:
             digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+            digest.update(tensor.detach().to("cpu", dtype).contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def base_settings(model: CausalModel, directory: Path, base: str) -> dict[str, str]:
+    """What is written beside what was added: where the base lies, and a hash that is the same however it is opened.
+
+    The hash is of weights rounded to bfloat16: they round to the same in float32, in float64 and where they were
+    rounded before. Those of a model in float16 are lost to all that, and are hashed as they are.
+
+    Args:
+        model: the base with what was added.
+        directory: where it is written.
+        base: where the base can be loaded from, see ``name_of_base``.
+
+    Raises:
+        ValueError: if the weights are packed, whose layout has no hash.
+    """
+    if model.head.packing != "plain":
+        raise ValueError(
+            "what was added to a base is saved before the weights are packed: the base could not be told by its hash"
+        )
+    dtype = torch.float16 if model.embedding.dtype == torch.float16 else torch.bfloat16
+    return {
+        "base": name_of_base(directory, base),
+        "base_hash": fingerprint(model, dtype),
+        "base_hash_of": str(dtype).removeprefix("torch."),
+    }
+
+
+def check_base(model: CausalModel, settings: Mapping[str, Any], what: str) -> None:
+    """Refuse a base that is not the one that was trained on, told by what ``base_settings`` wrote.
+
+    One opened in float16 is told only if it was trained in that, and then one in bfloat16 is not.
+
+    Args:
+        model: the base.
+        settings: of what was saved.
+        what: was trained on it.
+
+    Raises:
+        ValueError: if its hash is another.
+    """
+    dtype: torch.dtype = getattr(torch, settings.get("base_hash_of", "float32"))  # older files hold a hash in full
+    holds_it = model.embedding.dtype in (torch.float32, torch.float64, dtype)
+    if holds_it and fingerprint(model, dtype) != settings["base_hash"]:
+        raise ValueError(f"the base's weights are not those this {what} was trained on")
 
 
 def place_of_base(directory: Path, base: str) -> str:
@@ -55,4 +102,5 @@ def name_of_base(directory: Path, base: str) -> str:
     place = Path(base)
     if not place.is_dir() or place.is_absolute():
         return base
-    return Path(os.path.relpath(place, directory)).as_posix()
+    # From where they lie, not by what links lead there: ".." leads out of where a link leads to.
+    return Path(os.path.relpath(place.resolve(), directory.resolve())).as_posix()

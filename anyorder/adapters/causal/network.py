@@ -52,7 +52,8 @@ class CausalModel(nn.Module):
         mask_embedding: (E,) what a mask row starts from, a vector of its own, so that a full vocabulary needs no new
             row; it begins as the mean embedding.
         mask_id: a vocabulary id whose embedding serves as mask instead, for checkpoints made that way; never drawn.
-        frequencies: (D / 2,) of the rotary positions.
+        frequencies: (D / 2,) of the rotary positions; float32 whatever the weights become, so it is no buffer: half
+            precision would turn far positions by another angle.
         rotary_scale: what their cosines and sines are multiplied with.
         source: the transformers config as a dictionary, for saving.
         block: how far the drafts it was trained for reach, ``None`` if it was trained for none.
@@ -63,8 +64,6 @@ class CausalModel(nn.Module):
         acceptance: how often a draft at lag 1, 2, ... was kept on held-out text, given those before it were; empty if
             nobody measured it. Adaptive draft lengths start from it.
     """
-
-    frequencies: Tensor
 
     def __init__(self, config: CausalConfig) -> None:
         super().__init__()
@@ -77,7 +76,7 @@ class CausalModel(nn.Module):
         self.head = Linear(config.width, config.vocab_size, bias=False)
         if config.is_tied:
             self.head.weight = self.embedding
-        self.register_buffer("frequencies", torch.empty(config.head_width // 2), persistent=False)
+        self.frequencies = torch.empty(config.head_width // 2)
         self.rotary_scale = 1.0
         self.source: dict[str, Any] = {}
         self.block: int | None = None

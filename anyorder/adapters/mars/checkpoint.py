@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from anyorder.adapters.causal.added import added, fingerprint, name_of_base, place_of_base
+from anyorder.adapters.causal.added import added, base_settings, check_base, place_of_base
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import to_transformers
 from anyorder.adapters.causal.network import CausalModel
-from anyorder.adapters.mars.lora import GatedLora, attach_lora
+from anyorder.adapters.mars.lora import attach_lora, loras
 
 _SETTINGS, _WEIGHTS = "mars.json", "mars.safetensors"
 
@@ -33,25 +33,23 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
             it only what a LoRA added is written.
 
     Raises:
-        ValueError: if ``base`` is given for a model without LoRA, whose own weights have changed; or for a view.
+        ValueError: if ``base`` is given for a model without LoRA, whose own weights have changed, or for packed
+            weights; or for a view.
     """
-    loras = [module for module in model.modules() if isinstance(module, GatedLora)]
-    if model.routes_masks and not loras:
+    added_loras = loras(model)
+    if model.routes_masks and not added_loras:
         raise ValueError("this model's masks go through a view of their own: orthrus.save_view saves that")
-    if base is not None and not loras:
+    if base is not None and not added_loras:
         raise ValueError("only a LoRA can be saved without its base: full fine-tuning has changed every weight")
     directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
     settings: dict[str, Any] = {
         "block": model.block,
         "sees_both_ways": model.sees_both_ways,
         "mask_id": model.mask_id,
-        "lora": None
-        if not loras
-        else {"rank": loras[0].down.shape[0], "alpha": loras[0].scale * loras[0].down.shape[0]},
-        "base": None if base is None else name_of_base(directory, base),
-        "base_hash": None if base is None else fingerprint(model),
+        "lora": {"rank": added_loras[0].rank, "alpha": added_loras[0].alpha} if added_loras else None,
+        **({"base": None, "base_hash": None} if base is None else base_settings(model, directory, base)),
     }
+    directory.mkdir(parents=True, exist_ok=True)
     if base is None:
         to_transformers(model).save_pretrained(directory)
     save_file({name: tensor.detach().contiguous() for name, tensor in added(model).items()}, directory / _WEIGHTS)
@@ -70,17 +68,25 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         FileNotFoundError: if there is no ``mars.json``.
         ValueError: if the base is not the one that was trained on.
     """
-    directory = Path(directory)
-    if not (directory / _SETTINGS).is_file():
-        raise FileNotFoundError(f"{directory} holds no {_SETTINGS}: it was not written by mars.save")
-    settings = json.loads((directory / _SETTINGS).read_text(encoding="utf-8"))
-    named = place_of_base(directory, settings["base"]) if settings["base"] else directory
-    model = load_causal(base or named, dtype=dtype)
-    wanted = settings["base_hash"]
-    if wanted is not None and dtype == torch.float32 and fingerprint(model) != wanted:
-        raise ValueError("the base's weights are not those this LoRA was trained on")
+    settings, directory = _settings(directory), Path(directory)
+    model = load_causal(base or base_of(directory) or directory, dtype=dtype)
+    if settings["base_hash"] is not None:
+        check_base(model, settings, "LoRA")
     if settings["lora"] is not None:
         attach_lora(model, rank=settings["lora"]["rank"], alpha=settings["lora"]["alpha"])
     model.load_state_dict(load_file(directory / _WEIGHTS), strict=False)
     model.block, model.sees_both_ways, model.mask_id = (settings[key] for key in ("block", "sees_both_ways", "mask_id"))
     return model.requires_grad_(False).eval()
+
+
+def base_of(directory: str | Path) -> str | None:
+    """Where the base of a saved LoRA is to be loaded from, see ``place_of_base``; ``None`` if it was saved with it."""
+    base = _settings(directory)["base"]
+    return place_of_base(Path(directory), base) if base else None
+
+
+def _settings(directory: str | Path) -> dict[str, Any]:
+    path = Path(directory) / _SETTINGS
+    if not path.is_file():
+        raise FileNotFoundError(f"{directory} holds no {_SETTINGS}: it was not written by mars.save")
+    return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]

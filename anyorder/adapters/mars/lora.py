@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from anyorder.adapters.causal.added import added
 from anyorder.adapters.causal.layers import Routing
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.model.linear import Linear
@@ -35,6 +36,16 @@ class GatedLora(nn.Module):
         nn.init.normal_(self.down, std=weight.shape[1] ** -0.5)
         self.scale = alpha / rank
 
+    @property
+    def rank(self) -> int:
+        """The width between both matrices."""
+        return len(self.down)
+
+    @property
+    def alpha(self) -> float:
+        """The scale times the rank."""
+        return self.scale * self.rank
+
     def forward(self, base: Linear, rows: Tensor, routing: Routing) -> Tensor:
         """(N, in) -> (N, out)."""
         whole: Tensor = base(rows)
@@ -46,14 +57,29 @@ def attach_lora(model: CausalModel, *, rank: int = 16, alpha: float = 32.0) -> C
     """Freeze the base and give every projection a gated LoRA; the mask embedding trains too.
 
     Raises:
-        ValueError: if the rank is below 1, or the weights are packed.
+        ValueError: if the rank is below 1, the weights are packed, or the model has a LoRA or a view already.
     """
     if rank < 1:
         raise ValueError(f"rank must be at least 1; got {rank}")
-    model.requires_grad_(False)
-    for depth in range(model.config.num_layers):
-        for routed in model.layer(depth).routed().values():
-            routed.for_masks = GatedLora(routed.base, rank, alpha, model.embedding)
-    model.mask_embedding.requires_grad_(True)
+    if model.routes_masks:
+        kind = "a LoRA" if loras(model) else "a view"
+        raise ValueError(f"a LoRA is of a model whose mask rows have no weights of their own yet; this one has {kind}")
+    every = [routed for depth in range(model.config.num_layers) for routed in model.layer(depth).routed().values()]
+    made = [GatedLora(routed.base, rank, alpha, model.embedding) for routed in every]
+    for routed, lora in zip(every, made, strict=True):
+        routed.for_masks = lora
     model.routes_masks = True
+    return freeze_base(model)
+
+
+def loras(model: CausalModel) -> list[GatedLora]:
+    """The LoRAs of a model's projections, none if it has none."""
+    return [module for module in model.modules() if isinstance(module, GatedLora)]
+
+
+def freeze_base(model: CausalModel) -> CausalModel:
+    """Let nothing train but what was added to the base: the LoRA and the mask embedding."""
+    learning = set(added(model))
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in learning)
     return model

@@ -89,10 +89,17 @@ def mars_loss(
         block: B.
         documents: (B, L) int64, several sequences in a row; each counts like any other.
         per_token: let every token count alike instead, as packed pieces of documents want it.
+
+    Raises:
+        ValueError: if the id that serves as the mask is among the responses.
     """
+    targets = _Targets(model, tokens, is_response, documents, per_token=per_token)
     clean, noisy = both_copies(model, tokens, is_response, documents, block)
-    targets = _Targets(tokens, is_response, documents, per_token=per_token)
-    return Loss(targets.loss(model, noisy), targets.loss(model, clean))
+    loss = targets.loss(noisy)
+    if torch.is_grad_enabled() and not loss.requires_grad:
+        # Without a mask a LoRA had nothing to say; a step may meet such a batch and wants a gradient all the same.
+        loss = loss + sum(weight[:0].sum() for weight in model.parameters() if weight.requires_grad)
+    return Loss(loss, targets.loss(clean))
 
 
 def causal_loss(
@@ -111,10 +118,13 @@ def causal_loss(
         is_response: (B, L) bool.
         documents: (B, L) int64 or ``None``.
         per_token: let every token count alike.
+
+    Raises:
+        ValueError: if the id that serves as the mask is among the responses.
     """
     number, positions = bounds(tokens, documents)
-    hidden = model(tokens, positions.expand_as(tokens), causal_mask(number, positions))
-    return _Targets(tokens, is_response, documents, per_token=per_token).loss(model, hidden)
+    targets = _Targets(model, tokens, is_response, documents, per_token=per_token)
+    return targets.loss(model(tokens, positions.expand_as(tokens), causal_mask(number, positions)))
 
 
 class _Targets:
@@ -124,17 +134,24 @@ class _Targets:
     over all tokens.
     """
 
-    def __init__(self, tokens: Tensor, is_response: Tensor, documents: Tensor | None, *, per_token: bool) -> None:
+    def __init__(
+        self, model: CausalModel, tokens: Tensor, is_response: Tensor, documents: Tensor | None, *, per_token: bool
+    ) -> None:
         number, positions = (part.expand_as(tokens) for part in bounds(tokens, documents))
         self._row, self._place = (is_response & (positions > 0)).nonzero(as_tuple=True)
-        self._tokens = tokens[self._row, self._place]
+        self._model, self._tokens = model, tokens[self._row, self._place]
+        if model.mask_id is not None and bool((self._tokens == model.mask_id).any()):
+            raise ValueError(
+                f"responses must be free of the mask, which is never written; got its id, {model.mask_id}, among them: "
+                f"use an id that no text has, or none, and a learned vector is used"
+            )
         sequence = self._row * tokens.shape[1] + number[self._row, self._place]
         if per_token:
             sequence = torch.zeros_like(sequence)
         counts = sequence.bincount()
         self._weights = 1.0 / (counts[sequence] * (counts > 0).sum())
 
-    def loss(self, model: CausalModel, hidden: Tensor) -> Tensor:
+    def loss(self, hidden: Tensor) -> Tensor:
         """The weighted cross-entropy of (B, L, E) hidden states, those of the rows before the targets."""
-        logits = at_least_float32(model.logits(hidden[self._row, self._place - 1]))
+        logits = at_least_float32(self._model.logits(hidden[self._row, self._place - 1]))
         return (self._weights * F.cross_entropy(logits, self._tokens, reduction="none")).sum()

@@ -8,7 +8,8 @@ measured acceptance, and the base's place and hash: on another base a view draft
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from anyorder.adapters.causal.added import fingerprint, name_of_base, place_of_base
+from anyorder.adapters.causal.added import base_settings, check_base, place_of_base
 from anyorder.adapters.causal.convert import load as load_causal
-from anyorder.adapters.causal.convert import parts_of_projections
+from anyorder.adapters.causal.convert import parts_of_projections, wrap
 from anyorder.adapters.causal.network import CausalModel
-from anyorder.adapters.orthrus.view import attach, check_has_view, view_of
+from anyorder.adapters.orthrus.view import attach, check_has_view, detach, view_of
 
 _SETTINGS, _WEIGHTS = "view.json", "view.safetensors"
 
@@ -37,17 +38,14 @@ def save_view(model: CausalModel, directory: str | Path, *, base: str) -> None:
         ValueError: if there is no view, or the weights are packed.
     """
     check_has_view(model)
-    if model.head.packing != "plain":
-        raise ValueError("a view is saved before the weights are packed: the base could not be told by its hash")
     directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
     settings: dict[str, Any] = {
         "block": model.block,
         "anchor": "trainable" if model.anchor_in_view else "frozen",
         "acceptance": list(model.acceptance),
-        "base": name_of_base(directory, base),
-        "base_hash": fingerprint(model),
+        **base_settings(model, directory, base),
     }
+    directory.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.detach().clone().contiguous() for name, tensor in _named(model).items()}
     save_file(weights, directory / _WEIGHTS)
     (directory / _SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
@@ -62,15 +60,36 @@ def load_view(model: CausalModel | Any, directory: str | Path) -> CausalModel:
 
     Raises:
         FileNotFoundError: if there is no ``view.json``.
-        ValueError: if the base is not the one it was trained on (seen in float32), or cannot take a view.
+        ValueError: if the base is not the one it was trained on, or cannot take a view; it is left as it was.
     """
-    settings, directory = _settings(directory), Path(directory)
-    network = attach(model, block=settings["block"], anchor=settings["anchor"])
-    if network.embedding.dtype == torch.float32 and fingerprint(network) != settings["base_hash"]:
-        raise ValueError("the base's weights are not those this view was trained on")
-    read_view(network, load_file(directory / _WEIGHTS))
-    network.acceptance = tuple(settings["acceptance"])
+    settings, weights, network = _settings(directory), load_file(Path(directory) / _WEIGHTS), wrap(model)
+    acceptance = tuple(settings["acceptance"])
+    check_base(network, settings, "view")
+    with _left_as_it_was(network):
+        attach(network, block=settings["block"], anchor=settings["anchor"])
+        read_view(network, weights)
+    network.acceptance = acceptance
     return network.requires_grad_(False).eval()
+
+
+@contextmanager
+def _left_as_it_was(model: CausalModel) -> Iterator[None]:
+    """Take a view off again if it cannot be read."""
+    learning = {parameter for parameter in model.parameters() if parameter.requires_grad}
+    mask, had_routes = model.mask_embedding.detach().clone(), model.routes_masks
+    kept = {name: getattr(model, name) for name in ("block", "sees_both_ways", "acceptance")}
+    try:
+        yield
+    except ValueError:
+        if model.routes_masks and not had_routes:
+            detach(model)
+            for name, value in kept.items():
+                setattr(model, name, value)
+            with torch.no_grad():
+                model.mask_embedding.copy_(mask)
+            for parameter in learning:
+                parameter.requires_grad_(True)
+        raise
 
 
 def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.dtype = torch.float32) -> CausalModel:
