@@ -67,7 +67,7 @@ def as_number(value: object) -> float | None:
     try:
         return float(value)
     except OverflowError:  # an integer beyond 1e308
-        return math.inf if math.trunc(value) > 0 else -math.inf
+        return -math.inf if isinstance(value, int) and value < 0 else math.inf
 
 
 def _eos(eos_ids: int | Sequence[int] | None, network: CausalModel) -> tuple[int, ...]:
