@@ -11,7 +11,12 @@ from typing import SupportsIndex
 
 def as_integer(value: object) -> int | None:
     """The value as an ``int``; ``None`` if it is no integer."""
+    if type(value) is int:
+        return value
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return None
+    # torch indexes with a list of one number and with a bool too
+    if getattr(value, "ndim", 0) or str(getattr(value, "dtype", "")) == "torch.bool":
         return None
     try:
         return operator.index(value)

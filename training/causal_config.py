@@ -40,6 +40,11 @@ class CausalConfig:
         """The part that the data of ``fit.py`` reads."""
         return FitConfig(run=self.run, data=self.data, optimizer=self.optimizer)
 
+    @property
+    def least_response(self) -> int:
+        """Tokens of response in a row without which an example teaches the objective nothing."""
+        return 1
+
 
 SHARED: dict[str, Any] = {"run": RunConfig, "data": DataConfig, "chat": ChatConfig, "optimizer": OptimizerConfig}
 
@@ -64,7 +69,7 @@ def parse_causal(
         help: the command and what it does.
 
     Raises:
-        ValueError: for windows, which are cut for infilling.
+        ValueError: for windows, which are cut for infilling; for a number out of range.
     """
     parser = jsonargparse.ArgumentParser(prog=help[0], description=help[1])
     parser.add_argument("--config", action="config", help="a YAML file of options")
@@ -77,4 +82,27 @@ def parse_causal(
         raise ValueError(
             "causal models train on --pieces packed: windows are encoded in segments, as infilling needs them"
         )
+    check_least({"max_length": config.chat.max_length}, 2)
+    check_least(
+        {
+            "tokens_per_step": config.data.tokens_per_step,
+            "accumulate": config.data.accumulate,
+            "validate_windows": config.run.validate_windows,
+            "max_steps": 1 if config.run.max_steps is None else config.run.max_steps,
+        },
+        1,
+    )
+    if config.run.minutes is not None and not config.run.minutes > 0:
+        raise ValueError(f"--minutes must be more than 0; got {config.run.minutes}")
     return config
+
+
+def check_least(options: Mapping[str, int], least: int) -> None:
+    """Refuse what is below ``least``, by the name of its flag.
+
+    Raises:
+        ValueError: for the first of them.
+    """
+    for name, value in options.items():
+        if value < least:
+            raise ValueError(f"--{name} must be at least {least}; got {value}")

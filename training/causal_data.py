@@ -65,39 +65,90 @@ class Example(NamedTuple):
     response: list[int]
 
 
-def read_chat(path: Path, codec: Codec, eos_id: int) -> tuple[list[Example], list[Example]]:
+class Chat(NamedTuple):
+    """What a file of prompts with responses comes to.
+
+    Attributes:
+        train: the examples to train on.
+        held_out: those held out, or the first few of the others.
+        remarks: what was left out, a line each.
+    """
+
+    train: list[Example]
+    held_out: list[Example]
+    remarks: list[str]
+
+
+def read_chat(path: Path, codec: Codec, *, eos_id: int, block: int, max_length: int, least: int = 1) -> Chat:
     """The examples of a .jsonl file: those to train on, and those held out by a hash of their text.
 
+    Args:
+        path: the file; a mark of the byte order at its start is none of its text.
+        codec: text to ids.
+        eos_id: ends a response, and fills it up.
+        block: what examples are filled up to multiples of.
+        max_length: where they are cut.
+        least: tokens of response, as cut and filled up, without which an example teaches nothing and is left out.
+
     Raises:
-        ValueError: for a line that is no such object, with its number.
+        ValueError: for a line that is no such object, with its number; for a file that cannot be read, or has nothing
+            to train on.
     """
-    train: list[Example] = []
-    held_out: list[Example] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    sides: tuple[list[Example], list[Example]] = ([], [])
+    learned: list[int] = []
+    for number, line in enumerate(_lines(path), 1):
         if not line.strip():
             continue
-        try:
-            entry = json.loads(line)
-            prompt, response = entry["prompt"], entry["response"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(
-                f'{path}:{number}: a line is {{"prompt": ..., "response": ...}}; got {line[:60]!r}'
-            ) from error
-        if not isinstance(prompt, str) or not isinstance(response, str) or not prompt:
-            raise ValueError(f"{path}:{number}: prompt and response are text, and the prompt is not empty")
+        prompt, response = _texts(line, f"{path}:{number}")
         example = Example(list(codec.encode(prompt)), [*codec.encode(response), eos_id])
-        (held_out if is_held_out(prompt + response, 0.05) else train).append(example)
-    if not train:
-        raise ValueError(f"{path} has no examples to train on")
-    return train, held_out or train[:16]
+        learned.append(len(_filled(example, block=block, max_length=max_length, eos_id=eos_id)) - len(example.prompt))
+        if learned[-1] >= least:
+            sides[is_held_out(prompt + response, 0.05)].append(example)
+    reasons = {
+        f"their prompts alone fill --max_length {max_length}": sum(count < 1 for count in learned),
+        f"a block of {least} tokens needs as long a response, with the end of text that fills it up": sum(
+            1 <= count < least for count in learned
+        ),
+    }
+    remarks = [
+        f"{path}: {left} of {len(learned)} examples are left out: {why}" for why, left in reasons.items() if left
+    ]
+    if not sides[0]:
+        raise ValueError("; ".join(remarks) or f"{path} has no examples to train on")
+    return Chat(sides[0], sides[1] or sides[0][:16], remarks)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        # Not splitlines: JSON may hold the separators of Unicode, which are no ends of lines.
+        return path.read_text(encoding="utf-8-sig").split("\n")
+    except OSError as error:
+        raise ValueError(f"--chat {path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"--chat {path} is not in UTF-8: {error}") from error
+
+
+def _texts(line: str, place: str) -> tuple[str, str]:
+    """The prompt and the response of a line."""
+    try:
+        entry = json.loads(line)
+        prompt, response = entry["prompt"], entry["response"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f'{place}: a line is {{"prompt": ..., "response": ...}}; got {line[:60]!r}') from error
+    if not isinstance(prompt, str) or not isinstance(response, str) or not prompt:
+        raise ValueError(f"{place}: prompt and response are text, and the prompt is not empty")
+    return prompt, response
+
+
+def _filled(example: Example, *, block: int, max_length: int, eos_id: int) -> list[int]:
+    """The ids of an example, cut at ``max_length`` or else filled up to a multiple of the block."""
+    ids = [*example.prompt, *example.response]
+    return ids[:max_length] if len(ids) > max_length else [*ids, *[eos_id] * (-len(ids) % block)]
 
 
 def collate(examples: list[Example], *, block: int, max_length: int, eos_id: int) -> CausalBatch:
     """Cut at ``max_length``, fill up blocks, pad; what is filled up is response, what pads is not."""
-    rows = []
-    for example in examples:
-        ids = [*example.prompt, *example.response]
-        rows.append(ids[:max_length] if len(ids) > max_length else [*ids, *[eos_id] * (-len(ids) % block)])
+    rows = [_filled(example, block=block, max_length=max_length, eos_id=eos_id) for example in examples]
     width = max(map(len, rows))
     tokens = torch.full((len(rows), width), eos_id)
     is_response = torch.zeros(len(rows), width, dtype=torch.bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -60,22 +61,46 @@ class CausalReport(Callback):
         figures |= {f"train_{name}": value for name, value in parts.items()}
         if due or trainer.should_stop:
             self._next = minutes + run.validate_minutes
-            figures |= self._validate(trainer)
+            figures |= self._validate(trainer, module.steps)
         elif module.steps % run.log_every:
             return
         if trainer.logger is not None:
             trainer.logger.log_metrics(figures, module.steps)
 
-    def on_train_end(self, _trainer: Trainer, _module: Any) -> None:
-        """Close the bar."""
+    def on_train_end(self, trainer: Trainer, _module: Any) -> None:
+        """Close the bar; a run that is over has a best model, or says that it has none."""
+        self._close_bar()
+        best = self.run.out / "best"
+        if trainer.is_global_zero and (not math.isfinite(self.best) or not best.is_dir()):
+            raise ValueError(
+                f"this run is over and wrote no {best}"
+                f"{': what lies there is of an earlier one' if best.is_dir() else ''}; "
+                "start over with --resume false, or choose another --out"
+            )
+
+    def on_exception(self, _trainer: Trainer, _module: Any, _exception: BaseException) -> None:
+        """Close the bar, so that the error has a line of its own."""
+        self._close_bar()
+
+    def _close_bar(self) -> None:
         if self._bar is not None:
             self._bar.close()
 
-    def _validate(self, trainer: Trainer) -> dict[str, float]:
-        """Measure, and write what is best so far and, at the end, what came last."""
+    def _validate(self, trainer: Trainer, step: int) -> dict[str, float]:
+        """Measure, and write what is best so far and, at the end, what came last.
+
+        Raises:
+            ValueError: if the score is no number, after which nothing better can come.
+        """
         self.network.eval()
         figures = self.judge.measure()
         score = self.judge.score(figures)
+        if not math.isfinite(score):
+            shown = ", ".join(f"{name} {value:.4g}" for name, value in figures.items() if not math.isfinite(value))
+            raise ValueError(
+                f"training has diverged: at step {step} the held-out figures are {shown or score}; start over with a "
+                "lower --learning_rate (and --resume false, or another --out)"
+            )
         improved, self.best = score < self.best, min(score, self.best)
         for name, wanted in (("best", improved), ("last", trainer.should_stop)):
             if wanted and trainer.is_global_zero:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,12 +21,14 @@ from training.files import write_atomically
 from training.flags import flat
 from training.keyed import keyed_random
 from training.pieces import Lengths, packed
-from training.resume import open_run
+from training.resume import is_first_process, open_run
 from training.sources import open_documents
 from training.stream import Batch
 
 VOCABULARY = "tokenizer.model"
 """The file of a SentencePiece vocabulary in a run and beside its models."""
+
+_DIRECTORIES = "a run's directory has best/config.json, a model's config.json (or mars.json, if it is a LoRA)"
 
 
 class HubCodec:
@@ -79,12 +83,39 @@ def open_material(config: CausalConfig, block: int) -> Material:
     # It shows a bar for every file it writes.
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     torch.set_num_threads(config.run.threads)
+    check_start(config.run.init_from)
+    if config.chat.chat is not None and not config.chat.chat.exists():  # before open_run, which may start over
+        raise ValueError(f"--chat {config.chat.chat}: there is no such file")
     documents = None if config.chat.chat else open_documents(config.data, config.run.seed)
     checkpoint = open_run(config.run, flat(config))
     codec = open_codec(config, documents)
     data, held_out = _data(config, documents, codec, block)
     to_batch = partial(_to_batch, separator_id=codec.separator_id, block=block, seed=config.run.seed)
     return Material(codec, data, held_out, to_batch, checkpoint)
+
+
+def check_start(start: str | None) -> None:
+    """Refuse a directory that holds no model to start from; what is none may be on the Hub.
+
+    Raises:
+        ValueError: for a view, a directory without a model, or what is neither a directory nor an id of the Hub.
+    """
+    if start is None:
+        return
+    if not Path(start).is_dir():
+        if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", start):
+            raise ValueError(f"--init_from {start} is no directory ({_DIRECTORIES}), nor could a Hub id look like that")
+        return
+    places = (Path(start) / "best", Path(start))
+    if any((place / name).is_file() for place in places for name in ("config.json", "mars.json")):
+        return
+    for place in places:
+        if (place / "view.json").is_file():
+            raise ValueError(
+                f"--init_from {start}: {place} holds a view, which is no model of its own; "
+                "start from its base, which view.json names"
+            )
+    raise ValueError(f"--init_from {start} holds no model: {_DIRECTORIES}")
 
 
 def open_codec(config: CausalConfig, documents: Documents | None) -> Any:
@@ -98,7 +129,14 @@ def open_codec(config: CausalConfig, documents: Documents | None) -> Any:
     if config.run.init_from:
         from transformers import AutoTokenizer
 
-        return HubCodec(AutoTokenizer.from_pretrained(config.run.init_from))
+        try:
+            return HubCodec(AutoTokenizer.from_pretrained(config.run.init_from))
+        except OSError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ValueError(
+                f"--init_from {config.run.init_from} is no directory ({_DIRECTORIES}), nor could it be fetched from "
+                f"the Hub: {reason}"
+            ) from error
     path = config.data.tokenizer or config.run.out / VOCABULARY
     if not path.is_file():
         if documents is None:
@@ -114,11 +152,16 @@ def _data(
     """The data of the run, and held-out micro-batches."""
     options, eos = config.chat, codec.separator_id
     if options.chat is not None:
-        chats, rest = read_chat(options.chat, codec, eos)
+        chat = read_chat(
+            options.chat, codec, eos_id=eos, block=block, max_length=options.max_length, least=config.least_response
+        )
+        if is_first_process():
+            sys.stderr.writelines(f"{remark}\n" for remark in chat.remarks)
         make = partial(collate, block=block, max_length=options.max_length, eos_id=eos)
         rows = max(config.data.tokens_per_step // options.max_length, 1)
-        data = ChatData(chats, rows=rows, accumulate=config.data.accumulate, seed=config.run.seed, collate=make)
-        return data, [make(rest[i : i + rows]) for i in range(0, min(len(rest), config.run.validate_windows), rows)]
+        data = ChatData(chat.train, rows=rows, accumulate=config.data.accumulate, seed=config.run.seed, collate=make)
+        rest = chat.held_out[: config.run.validate_windows]
+        return data, [make(rest[i : i + rows]) for i in range(0, len(rest), rows)]
     if documents is None:
         raise ValueError("say what to train on: --data or --chat")
     length = max(config.data.lengths)

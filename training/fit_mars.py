@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         from training.mars_run import fit  # Lightning takes seconds, which a mistyped flag need not wait for
 
         best = fit(config)
-    except ValueError as error:
+    except (ValueError, OSError) as error:  # OSError: a file that is not there, a disk that is full
         sys.stderr.write(f"error: {error}\n")
         return 2
     sys.stderr.write(f"{best} holds the best model: anyorder.adapters.mars.load({str(best)!r})\n")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from training.causal_config import CausalConfig, parse_causal
+from training.causal_config import CausalConfig, check_least, parse_causal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +62,18 @@ def parse(arguments: list[str]) -> FitMarsConfig:
         defaults={"out": Path("runs/mars")},
         help=("training/fit_mars.py", "Train a causal model to draft (MARS)."),
     )
+    check_least({"lora_rank": config.mars.lora_rank, "inner": config.mars.inner}, 0)
     if config.mars.lora_rank and config.optimizer.optimizer != "adamw":
         raise ValueError("a LoRA is trained by --optimizer adamw")
     if config.mars.lora_rank and config.mars.objective != "mars":
         raise ValueError("a gated LoRA changes mask rows only: there is nothing for --objective causal to train")
+    if config.mars.lora_rank and config.run.init_from is None:
+        raise ValueError("a LoRA is of a trained model, whose weights it freezes: name it with --init_from")
+    shape = {"width": config.mars.width, "layers": config.mars.layers, "heads": config.mars.heads}
+    check_least({"block": config.mars.block, **shape}, 1)
+    if config.mars.width % (2 * config.mars.heads):
+        raise ValueError(
+            f"--width must be a multiple of twice --heads: a head has an even width; got {config.mars.width} for "
+            f"{config.mars.heads} heads"
+        )
     return config

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from training.causal_config import CausalConfig, parse_causal
+from training.causal_config import CausalConfig, check_least, parse_causal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,11 @@ class FitOrthrusConfig(CausalConfig):
 
     orthrus: OrthrusConfig = field(default_factory=OrthrusConfig)
 
+    @property
+    def least_response(self) -> int:
+        """All tokens behind an anchor are of the response."""
+        return self.orthrus.block
+
 
 def parse(arguments: list[str]) -> FitOrthrusConfig:
     """The options of a command line; flags win over the config file.
@@ -53,7 +58,6 @@ def parse(arguments: list[str]) -> FitOrthrusConfig:
         raise ValueError("a view is of a trained model: name it with --init_from")
     if config.optimizer.optimizer != "adamw":
         raise ValueError("a view is trained by --optimizer adamw: most of the network's matrices are frozen")
-    for name, value in (("anchors", config.orthrus.anchors), ("chunk", config.orthrus.chunk)):
-        if value < 1:
-            raise ValueError(f"--{name} must be at least 1; got {value}")
+    check_least({"anchors": config.orthrus.anchors, "chunk": config.orthrus.chunk}, 1)
+    check_least({"block": config.orthrus.block}, 2)
     return config

@@ -75,10 +75,10 @@ def test_a_line_of_a_chat_that_is_none_is_named(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     path.write_text('{"prompt": "a", "response": "b"}\n\n{"prompt": "a"}\n')
     with pytest.raises(ValueError, match=r"chat\.jsonl:3: a line is"):
-        read_chat(path, codec, codec.separator_id)
+        read_chat(path, codec, eos_id=codec.separator_id, block=4, max_length=64)
     path.write_text('{"prompt": "", "response": "b"}\n')
     with pytest.raises(ValueError, match=r"chat\.jsonl:1: prompt and response are text"):
-        read_chat(path, codec, codec.separator_id)
+        read_chat(path, codec, eos_id=codec.separator_id, block=4, max_length=64)
 
 
 @pytest.mark.parametrize(

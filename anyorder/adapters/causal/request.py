@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.adapters.causal.prompts import Prompts, as_prompts
 from anyorder.adapters.causal.session import Task
+from anyorder.integers import as_integer, check_integer
 from anyorder.sampling import Sampling
+
+MAX_SEED = 2**63 - 1
 
 
 class Request(NamedTuple):
@@ -39,7 +45,7 @@ def open_request(
         ValueError: for one out of range; the message says what is allowed.
     """
     rows = as_prompts(prompts, network.vocab_size, attention_mask)
-    seeds = _per_prompt("seed", secrets.randbits(31) if seed is None else seed, len(rows))
+    seeds = _seeds(seed, len(rows))
     limits = _limits(max_new_tokens, rows, network)
     return Request(Task(rows, limits, _eos(eos_ids, network), sampling), seeds)
 
@@ -52,27 +58,60 @@ def check_count(name: str, value: object, least: int) -> None:
         raise ValueError(f"{name} must be at least {least}; got {value}")
 
 
+def as_number(value: object) -> float | None:
+    """The value as a ``float``, if it is a number: Python's, numpy's or a tensor of no dimension."""
+    if isinstance(value, Tensor | np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond 1e308
+        return -math.inf if isinstance(value, int) and value < 0 else math.inf
+
+
 def _eos(eos_ids: int | Sequence[int] | None, network: CausalModel) -> tuple[int, ...]:
     """The ids that end a text."""
     if eos_ids is None:
         return network.config.eos_ids
-    found = (eos_ids,) if isinstance(eos_ids, int) else tuple(eos_ids)
+    found = tuple(_integers("eos_ids", "ids of the vocabulary", eos_ids))
     for token in found:
         if not 0 <= token < network.vocab_size:
             raise ValueError(f"eos_ids must lie in range({network.vocab_size}), the vocabulary; got {token}")
     return found
 
 
-def _per_prompt(name: str, value: int | Sequence[int], count: int) -> list[int]:
+def _integers(name: str, wanted: str, value: object) -> list[int]:
+    """One integer, or all of several."""
+    one = as_integer(value)
+    given: list[object] = []
+    if one is None:
+        if not isinstance(value, Iterable) or isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0:
+            raise TypeError(f"{name} must be {wanted}; got {value!r} ({type(value).__name__})")
+        given = list(value)
+    found = [one] if one is not None else []
+    for entry in given:
+        number = as_integer(entry)
+        if number is None:
+            raise TypeError(f"{name} must be {wanted}; got {value!r:.80}, where {entry!r:.80} is no integer")
+        found.append(number)
+    return found
+
+
+def _per_prompt(name: str, value: object, count: int) -> list[int]:
     """One integer a prompt."""
-    if isinstance(value, float | str):
-        raise TypeError(f"{name} must be an integer, or one a prompt; got {value!r}")
-    values = [value] * count if isinstance(value, int) else list(value)
+    values = _integers(name, "an integer, or one a prompt", value)
+    if as_integer(value) is not None:
+        return values * count
     if len(values) != count:
         raise ValueError(f"{name} has {len(values)} values for {count} prompts: give one, or one a prompt")
-    if any(isinstance(entry, bool) or not isinstance(entry, int) for entry in values):
-        raise TypeError(f"{name} must be an integer, or one a prompt; got {value!r}")
     return values
+
+
+def _seeds(seed: int | Sequence[int] | None, count: int) -> list[int]:
+    """One seed a prompt, such that torch takes it."""
+    seeds = _per_prompt("seed", secrets.randbits(31) if seed is None else seed, count)
+    return [check_integer("seed", each, least=0, most=MAX_SEED) for each in seeds]
 
 
 def _limits(max_new_tokens: int | Sequence[int], rows: list[Tensor], network: CausalModel) -> Tensor:

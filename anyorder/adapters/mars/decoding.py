@@ -8,12 +8,13 @@ Source: MARS (arXiv 2604.07023), section 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.drafted import Confidence, confidence_of
+from anyorder.adapters.causal.request import as_number
 from anyorder.adapters.causal.session import Session
 
 Tau = float | Sequence[float] | Callable[[int, int], float]
@@ -30,7 +31,7 @@ class Thresholds:
 
     def __init__(self, tau: Tau, num_sequences: int) -> None:
         self._ask = tau if callable(tau) else None
-        given = [] if callable(tau) else [tau] * num_sequences if isinstance(tau, int | float | str) else list(tau)
+        given = [] if callable(tau) else _given(tau, num_sequences)
         if self._ask is None and len(given) != num_sequences:
             raise ValueError(f"tau has {len(given)} values for {num_sequences} prompts: give one, or one a prompt")
         self._given = torch.tensor([_checked(value) for value in given], dtype=torch.float64)
@@ -72,9 +73,16 @@ def decode_threshold(session: Session, thresholds: Thresholds, *, masks: int, co
         session.commit(logits.argmax(-1), num_kept, first=logits[:, 0], plan=plan, num_drafts=num_masks, encoded=False)
 
 
+def _given(tau: object, count: int) -> list[object]:
+    """One value for all, or those of a sequence."""
+    is_one = as_number(tau) is not None or isinstance(tau, str | bytes) or getattr(tau, "ndim", 1) == 0
+    return list(tau) if isinstance(tau, Iterable) and not is_one else [tau] * count
+
+
 def _checked(tau: object) -> float:
-    if isinstance(tau, bool) or not isinstance(tau, int | float):
+    number = as_number(tau)
+    if number is None:
         raise TypeError(f"tau must be a number; got {tau!r} ({type(tau).__name__})")
-    if not tau >= 0:
+    if not number >= 0:
         raise ValueError(f"tau must be at least 0 (1 or more decodes one token a pass); got {tau!r}")
-    return float(tau)
+    return number

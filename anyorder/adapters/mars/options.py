@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from anyorder.adapters.causal.drafted import Confidence
-from anyorder.adapters.causal.request import check_count
+from anyorder.integers import check_integer
 from anyorder.sampling import Sampling
 
 Mode = Literal["threshold", "verify"]
@@ -54,8 +54,9 @@ class MarsOptions:
             raise ValueError(
                 "threshold mode is greedy: a temperature above 0 needs mode='verify', which is exact at any"
             )
-        for name, number, least in (("block", self.block, 1), ("chunk", self.chunk, 1), ("masks", self.num_masks, 0)):
-            check_count(name, number, least)
+        for name, least in (("block", 1), ("chunk", 1), ("masks", 0)):
+            if (value := getattr(self, name)) is not None or name != "masks":
+                object.__setattr__(self, name, check_integer(name, value, least=least))
         if self.num_masks > self.block:
             raise ValueError(f"masks must be at most the block, {self.block}: none beyond is trained; got {self.masks}")
 

@@ -7,8 +7,9 @@ from typing import Literal, get_args
 
 from anyorder.adapters.causal.drafted import Lookahead
 from anyorder.adapters.causal.policy import MOST_MASKS, Rounds
-from anyorder.adapters.causal.request import check_count
+from anyorder.adapters.causal.request import as_number
 from anyorder.draft_length import DraftLengthPolicy
+from anyorder.integers import check_integer
 from anyorder.sampling import Sampling
 
 Cycle = Literal["one-pass", "two-pass"]
@@ -57,9 +58,9 @@ class OrthrusOptions:
             raise ValueError(f"lookahead must be one of linear, quadratic; got {self.lookahead!r}")
         if self.is_two_pass and self.lookahead != "linear":
             raise ValueError("lookahead is of the one-pass cycle: two passes draft when the test is over")
-        check_count("block", self.block, 1)
-        check_count("chunk", self.chunk, 1)
-        check_count("denoising", self.denoising, 1)
+        for name in ("block", "chunk", "denoising"):
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), least=1))
+        object.__setattr__(self, "confidence", _probability(self.confidence))
         if self.denoising > 2:
             raise ValueError(f"denoising must be 1 or 2; got {self.denoising}")
         if self.denoising == 2 and not (self.anchor_in_view and self.policy is None and self.confidence == 0):
@@ -69,10 +70,6 @@ class OrthrusOptions:
             )
         if self.policy is not None and not isinstance(self.policy, DraftLengthPolicy):
             raise TypeError(f"policy must be a DraftLengthPolicy or None; got {type(self.policy).__name__}")
-        if isinstance(self.confidence, bool) or not isinstance(self.confidence, int | float):
-            raise TypeError(f"confidence must be a number; got {self.confidence!r} ({type(self.confidence).__name__})")
-        if not 0 <= self.confidence <= 1:
-            raise ValueError(f"confidence must lie in [0, 1] (0 draws every draft); got {self.confidence!r}")
 
     @property
     def is_two_pass(self) -> bool:
@@ -107,3 +104,12 @@ class OrthrusOptions:
             denoising = ", denoised twice" if self.denoising == 2 else ""
             return f"two-pass, anchor in the view{denoising}" if self.anchor_in_view else "two-pass"
         return "one-pass" if self.policy is not None else f"one-pass {self.lookahead}"
+
+
+def _probability(confidence: object) -> float:
+    number = as_number(confidence)
+    if number is None:
+        raise TypeError(f"confidence must be a number; got {confidence!r} ({type(confidence).__name__})")
+    if not 0 <= number <= 1:
+        raise ValueError(f"confidence must lie in [0, 1] (0 draws every draft); got {confidence!r}")
+    return number
