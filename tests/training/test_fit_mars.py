@@ -243,12 +243,3 @@ def test_the_mask_of_a_run_is_an_id_that_no_text_has(
     assert "--mask_id must be an id that no text has, of this vocabulary 0, 1, 2; got" in capsys.readouterr().err
     assert main([*flags, str(codec.mask_id)]) == 0
     assert mars.load(tmp_path / "run" / "best").mask_id == codec.mask_id
-
-
-def test_a_lora_with_a_mask_id_steps_over_micro_batches_without_responses(
-    base: Path, chat: list[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "long.jsonl"
-    path.write_text("\n".join(json.dumps({"prompt": f"{i}" * 60, "response": "x"}) for i in range(12)))
-    flags = ["--init_from", str(base), "--lora_rank", "2", "--mask_id", "2", *chat, "--chat", str(path)]
-    assert main([*flags, "--max_length", "8", "--out", str(tmp_path / "run")]) == 0
