@@ -66,9 +66,9 @@ def start(tmp_path: Path) -> str:
     ],
 )
 def test_a_number_out_of_range_is_named_before_anything_is_written(
-    flags: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    flags: tuple[str, ...], message: str, chat: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert fit_mars(["--out", str(tmp_path / "run"), *flags]) == 2
+    assert fit_mars([*FRESH[2:], "--chat", chat, "--out", str(tmp_path / "run"), *flags]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
