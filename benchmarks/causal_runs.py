@@ -1,11 +1,10 @@
-"""What both benchmarks of causal models share: a stopwatch, prompts, transformers' own decoding, a tiny model."""
+"""What both benchmarks of causal models share: times by turns, prompts, transformers' own decoding, a tiny model."""
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -14,33 +13,55 @@ from torch import Tensor
 from anyorder.adapters import causal
 from anyorder.adapters.causal import CausalModel
 from infill_eval.causal_loading import load_tokenizer
+from infill_eval.stopwatch import speed_against, take_turns
+from infill_eval.tracking import bar
 from training import templated
 from training.corpus import draw_window, load_texts
 from training.keyed import keyed_random
 
+Run = Callable[[], tuple[list[list[int]], int]]
+"""Decodes all prompts; returns their texts, and the passes it took."""
+
 
 class Outcome(NamedTuple):
-    """What a method did with all prompts: their texts, passes, and the median seconds of a run."""
+    """What a method did with all prompts: their texts, passes, and the seconds of every repeat."""
 
     tokens: list[list[int]]
     passes: int
-    seconds: float
+    seconds: list[float]
 
     @property
-    def num_tokens(self) -> int:
-        """Tokens returned."""
+    def tokens_a_pass(self) -> float:
+        """Tokens returned over passes made."""
+        return self._num_tokens / max(self.passes, 1)
+
+    @property
+    def seconds_a_token(self) -> list[float]:
+        """In every repeat."""
+        return [took / max(self._num_tokens, 1) for took in self.seconds]
+
+    @property
+    def _num_tokens(self) -> int:
         return sum(map(len, self.tokens))
 
+    def columns(self, greedy: Outcome, generate: Outcome) -> str:
+        """Cells that tables share: tokens a pass, ms a token, and how much sooner a token comes than by the others."""
+        own = self.seconds_a_token
+        ratios = [speed_against(other.seconds_a_token, own) for other in (greedy, generate)]
+        return f"{self.tokens_a_pass:9.2f} {median(own) * 1e3:9.2f} {ratios[0]:8.2f} {ratios[1]:11.2f}"
 
-def timed(run: Callable[[], tuple[list[list[int]], int]], repeats: int) -> Outcome:
-    """Run a method, once for nothing and ``repeats`` times on the clock."""
-    tokens, passes = run()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return Outcome(tokens, passes, statistics.median(times))
+
+COLUMNS = (
+    f"{'tokens':>9} {'ms':>9} {'x our':>8} {'x generate':>11}",
+    f"{'a pass':>9} {'a token':>9} {'greedy':>8} {'(batch 1)':>11}",
+)
+"""The two lines above ``Outcome.columns``."""
+
+
+def in_turn(runs: Mapping[str, Run], repeats: int, label: str) -> dict[str, Outcome]:
+    """Run every method once for nothing and ``repeats`` times on the clock, in turn, as ``infill_eval`` does."""
+    turns = take_turns(runs, repeats, track=bar, label=label)
+    return {name: Outcome(*turns.results[name], turns.seconds[name]) for name in runs}
 
 
 def by_transformers(reference: Any, prompts: list[Tensor], limit: int) -> tuple[list[list[int]], int]:

@@ -3,17 +3,19 @@
     python -m benchmarks.mars runs/mars-4 --corpus python-stdlib     # a model that mars.save wrote
     python -m benchmarks.mars --smoke                                # a random tiny model: does it run
 
-Every method runs on packed linear layers. Printed first is what rows cost, T(1) to T(16): a method that decides t
-tokens a pass of R rows wins where T(R) / T(1) < t. "exact" is the share of prompts whose text equals greedy decoding's;
-"nats" is the mean negative log-density of the output under the same model, token by token; "dist", distinct-3, tells
-text that repeats itself, which flatters every drafter.
+Every method runs on packed linear layers, and all take turns, so that a slow moment of the machine meets each of them;
+a ratio is the median over repeats of the ratio within one. Printed first is what rows cost, T(1) to T(16): a method
+that decides t tokens a pass of R rows wins where T(R) / T(1) < t. "exact" is the share of prompts whose text equals
+greedy decoding's; "nats" is the mean negative log-density of the output under the same model, token by token; "dist",
+distinct-3, tells text that repeats itself, which flatters every drafter.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -21,15 +23,17 @@ from torch import Tensor
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
-from benchmarks.causal_runs import Outcome, by_transformers, code_prompts, smoke_model, timed
+from benchmarks.causal_runs import COLUMNS, Run, by_transformers, code_prompts, in_turn, smoke_model
 from benchmarks.mars_baselines import published_batch
 from benchmarks.mars_rows import ragged_cost
 from infill_eval.comparison.judging import causal_logits, distinct, nats
 from infill_eval.comparison.methods import as_list
 from infill_eval.comparison.row_costs import row_costs
+from infill_eval.stopwatch import speed_against
 from training import templated
 
-TAUS = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7)
+TAUS = (0.99, 0.95, 0.9, 0.8, 0.7)
+GREEDY, GENERATE = "greedy (tau 1.0), our cache", "generate, transformers, batch 1"
 
 
 def ours(model: CausalModel, prompts: list[Tensor], batch: int, **options: Any) -> tuple[list[list[int]], int]:
@@ -49,8 +53,9 @@ def density(model: CausalModel, prompts: list[Tensor], tokens: list[list[int]]) 
 
 
 def methods(block: int) -> dict[str, dict[str, Any]]:
-    """Name and options of everything that is compared with greedy decoding."""
-    made: dict[str, dict[str, Any]] = {f"threshold {tau}": {"tau": tau} for tau in TAUS}
+    """Name and options of everything that is compared; the first is greedy decoding."""
+    made: dict[str, dict[str, Any]] = {GREEDY: {"tau": 1.0}}
+    made |= {f"threshold {tau}": {"tau": tau} for tau in TAUS}
     made |= {f"threshold {tau}, a mask more": {"tau": tau, "masks": block} for tau in (0.95, 0.7)}
     for lookahead in ("linear", "quadratic"):
         made[f"verify {lookahead}"] = {"mode": "verify", "lookahead": lookahead}
@@ -59,35 +64,25 @@ def methods(block: int) -> dict[str, dict[str, Any]]:
     return made
 
 
-def print_line(name: str, got: Outcome, greedy: Outcome, generate_seconds: float, nats: float) -> None:
-    """One line of the table."""
-    exact = sum(a == b for a, b in zip(got.tokens, greedy.tokens, strict=True)) / len(got.tokens)
-    each = got.seconds / max(got.num_tokens, 1)
-    print(
-        f"{name:34} {got.num_tokens / max(got.passes, 1):9.2f} {each * 1e3:9.2f} "
-        f"{greedy.seconds / max(greedy.num_tokens, 1) / each:8.2f} {generate_seconds / each:11.2f} {exact:6.2f} "
-        f"{nats:6.3f} {distinct(got.tokens):6.2f}"
-    )
-
-
 def compare(
     model: CausalModel, plain: CausalModel, prompts: list[Tensor], limit: int, batch: int, repeats: int
 ) -> None:
     """The tau sweep and verify mode against greedy decoding, at one batch size."""
     reference = causal.to_transformers(plain)
-    generate = timed(lambda: by_transformers(reference, prompts, limit), repeats)
-    generate_seconds = generate.seconds / max(generate.num_tokens, 1)
-    greedy = timed(lambda: ours(model, prompts, batch, tau=1.0, max_new_tokens=limit), repeats)
-    print(
-        f"\nbatch {batch}, {len(prompts)} prompts, at most {limit} tokens; "
-        f"generate takes {generate_seconds * 1e3:.2f} ms a token"
-    )
-    print(f"{'method':34} {'tokens':>9} {'ms':>9} {'x our':>8} {'x generate':>11} {'exact':>6} {'nats':>6} {'dist':>6}")
-    print(f"{'':34} {'a pass':>9} {'a token':>9} {'greedy':>8} {'(batch 1)':>11}")
-    print_line("greedy, our cache", greedy, greedy, generate_seconds, density(plain, prompts, greedy.tokens))
-    for name, options in methods(model.block or mars.DEFAULT_BLOCK).items():
-        got = timed(lambda o=options: ours(model, prompts, batch, max_new_tokens=limit, **o), repeats)  # type: ignore[misc]
-        print_line(name, got, greedy, generate_seconds, density(plain, prompts, got.tokens))
+    runs: dict[str, Run] = {
+        name: partial(ours, model, prompts, batch, max_new_tokens=limit, **options)
+        for name, options in methods(model.block or mars.DEFAULT_BLOCK).items()
+    }
+    got = in_turn(runs | {GENERATE: partial(by_transformers, reference, prompts, limit)}, repeats, f"batch {batch}")
+    greedy, generate = got[GREEDY], got[GENERATE]
+    print(f"\nbatch {batch}, {len(prompts)} prompts, at most {limit} tokens")
+    print(f"{'method':34} {COLUMNS[0]} {'exact':>6} {'nats':>6} {'dist':>6}\n{'':34} {COLUMNS[1]}")
+    for name, one in got.items():
+        exact = sum(a == b for a, b in zip(one.tokens, greedy.tokens, strict=True)) / len(prompts)
+        print(
+            f"{name:34} {one.columns(greedy, generate)} {exact:6.2f} {density(plain, prompts, one.tokens):6.3f} "
+            f"{distinct(one.tokens):6.2f}"
+        )
 
 
 def compare_batching(
@@ -95,26 +90,26 @@ def compare_batching(
 ) -> None:
     """Ragged batches against the published ones, at equal tau."""
     block = model.block or mars.DEFAULT_BLOCK
-    print(f"\nbatching, tau {tau}\n{'':34} {'passes':>8} {'tokens a pass':>14} {'ms a token':>11}")
+    print(f"\nbatching, tau {tau}\n{'':34} {'passes':>8} {'tokens a pass':>14} {'ms a token':>11} {'x greedy':>9}")
     for batch in batches:
         few = prompts[:batch]
-        runs: dict[str, Callable[[], tuple[list[list[int]], int]]] = {
-            "greedy": lambda f=few, b=batch: ours(model, f, b, tau=1.0, max_new_tokens=limit),  # type: ignore[misc]
-            "ragged": lambda f=few, b=batch: ours(model, f, b, tau=tau, max_new_tokens=limit),  # type: ignore[misc]
-            "ragged, verify": lambda f=few, b=batch: ours(model, f, b, mode="verify", max_new_tokens=limit),  # type: ignore[misc]
+        runs: dict[str, Run] = {
+            "greedy": partial(ours, model, few, batch, tau=1.0, max_new_tokens=limit),
+            "ragged": partial(ours, model, few, batch, tau=tau, max_new_tokens=limit),
+            "ragged, verify": partial(ours, model, few, batch, mode="verify", max_new_tokens=limit),
         }
         for size in (16, 32):
-            runs[f"published, B_cache {size}"] = lambda f=few, s=size: published_batch(  # type: ignore[misc]
-                model, f, limit, tau=tau, block=block, cache_block=s
+            runs[f"published, B_cache {size}"] = partial(
+                published_batch, model, few, limit, tau=tau, block=block, cache_block=size
             )
-        for name, run in runs.items():
-            got = timed(run, repeats)
+        got = in_turn(runs, repeats, f"batching {batch}")
+        for name, one in got.items():
+            own = one.seconds_a_token
             print(
-                f"{f'batch {batch}, {name}':34} {got.passes:8d} {got.num_tokens / max(got.passes, 1):14.2f} "
-                f"{got.seconds / max(got.num_tokens, 1) * 1e3:11.2f}"
+                f"{f'batch {batch}, {name}':34} {one.passes:8d} {one.tokens_a_pass:14.2f} {median(own) * 1e3:11.2f} "
+                f"{speed_against(got['greedy'].seconds_a_token, own):9.2f}"
             )
-        ragged, dense = ragged_cost(model, batch, 128, repeats * 5)
-        print(f"{f'batch {batch}, ragged pass / dense pass':34} {ragged / dense:8.2f}")
+        print(f"{f'batch {batch}, ragged pass / dense pass':34} {ragged_cost(model, batch, 128, repeats * 10):8.2f}")
 
 
 def _smoke_model() -> CausalModel:

@@ -3,12 +3,13 @@
     python -m benchmarks.orthrus runs/orthrus-8/best runs/orthrus-8-published/best     # views that save_view wrote
     python -m benchmarks.orthrus --smoke                                               # random tiny ones: does it run
 
-Every method runs on packed linear layers. Printed first is what rows cost, T(1) to T(16): a method that decides t
-tokens a pass of R rows wins where T(R) / T(1) < t. Then for each batch size every view in every cycle, greedy and at
-temperature 1; "equal" is the share of greedy texts that are plain decoding's, "ties" the share that leave it where the
-two likeliest tokens are within 1e-4; "dist", distinct-3, tells text that repeats itself, which flatters every drafter.
-"contrary" is a view that always drafts what it thinks least likely. ``--identical 200`` holds as many greedy texts to
-transformers' own. Last come long contexts, beside a drafter that keeps a cache of its own.
+Every method runs on packed linear layers, and all take turns, so that a slow moment of the machine meets each of them;
+a ratio is the median over repeats of the ratio within one. Printed first is what rows cost, T(1) to T(16): a method
+that decides t tokens a pass of R rows wins where T(R) / T(1) < t. Then for each batch size every view in every cycle,
+greedy and at temperature 1; "equal" is the share of greedy texts that are transformers' own, "ties" the share that
+leave it where the two likeliest tokens are within 1e-4; "dist", distinct-3, tells text that repeats itself, which
+flatters every drafter. "contrary" is a view that always drafts what it thinks least likely. ``--identical 200`` holds
+as many greedy texts to transformers' own. Last come long contexts, beside a drafter that keeps a cache of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -28,13 +30,16 @@ from anyorder.adapters import causal, orthrus
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.orthrus.checkpoint import base_of
-from benchmarks.causal_runs import Outcome, by_transformers, code_prompts, smoke_model, timed
+from benchmarks.causal_runs import COLUMNS, Run, by_transformers, code_prompts, in_turn, smoke_model
 from benchmarks.orthrus_baselines import against_itself, cache_bytes, shallow, with_own_cache
 from infill_eval.comparison.judging import causal_logits, compared, distinct
 from infill_eval.comparison.methods import as_list
 from infill_eval.comparison.row_costs import row_costs
+from infill_eval.stopwatch import take_turns
+from infill_eval.tracking import bar
 from training import templated
 
+GREEDY, GENERATE = "greedy, our cache", "generate, transformers, batch 1"
 IDENTICAL_BATCH = 20
 """Prompts decoded at once where only their texts count."""
 
@@ -78,44 +83,30 @@ def agreement(model: CausalModel, prompts: list[Tensor], texts: list[list[int]],
     return f"{found.count('equal') / len(found):6.2f} {found.count('tie') / len(found):6.2f}"
 
 
-def print_line(name: str, got: Outcome, plain: Outcome, generate_seconds: float, equal: str) -> None:
-    """One line of the table."""
-    each = got.seconds / max(got.num_tokens, 1)
-    print(
-        f"{name:44} {got.num_tokens / max(got.passes, 1):9.2f} {each * 1e3:9.2f} "
-        f"{plain.seconds / max(plain.num_tokens, 1) / each:8.2f} {generate_seconds / each:11.2f} {equal:13} "
-        f"{distinct(got.tokens):6.2f}"
-    )
-
-
 def compare(views: list[View], plain: CausalModel, prompts: list[Tensor], args: argparse.Namespace, batch: int) -> None:
     """Every view in every cycle against plain decoding, at one batch size."""
-    limit, repeats = args.max_new_tokens, args.repeats
+    limit = args.max_new_tokens
     reference = causal.to_transformers(plain)
-    generate = timed(lambda: by_transformers(reference, prompts, limit), repeats)
-    generate_seconds = generate.seconds / max(generate.num_tokens, 1)
-    first = views[0].model
-    greedy = timed(lambda: ours(first, prompts, batch, block=1, max_new_tokens=limit), repeats)
-    print(
-        f"\nbatch {batch}, {len(prompts)} prompts, at most {limit} tokens; "
-        f"generate takes {generate_seconds * 1e3:.2f} ms a token"
-    )
-    print(f"{'':44} {'tokens':>9} {'ms':>9} {'x our':>8} {'x generate':>11} {'equal':>6} {'ties':>6} {'dist':>6}")
-    print(f"{'':44} {'a pass':>9} {'a token':>9} {'AR':>8} {'(batch 1)':>11}")
-    print_line(
-        "AR, our cache", greedy, greedy, generate_seconds, agreement(plain, prompts, greedy.tokens, generate.tokens)
-    )
+    runs: dict[str, Run] = {GREEDY: partial(ours, views[0].model, prompts, batch, block=1, max_new_tokens=limit)}
+    sampled = set()
     for view in views:
         for name, options in methods(view.model).items():
-            got = timed(
-                lambda m=view.model, o=options: ours(m, prompts, batch, max_new_tokens=limit, **o),  # type: ignore[misc]
-                repeats,
-            )
-            equal = "" if "temperature" in options else agreement(plain, prompts, got.tokens, greedy.tokens)
-            print_line(f"{view.name}, {name}", got, greedy, generate_seconds, equal)
+            runs[f"{view.name}, {name}"] = partial(ours, view.model, prompts, batch, max_new_tokens=limit, **options)
+            if "temperature" in options:
+                sampled.add(f"{view.name}, {name}")
+    runs[GENERATE] = partial(by_transformers, reference, prompts, limit)
+    got = in_turn(runs, args.repeats, f"batch {batch}")
+    greedy, generate = got[GREEDY], got[GENERATE]
+    print(f"\nbatch {batch}, {len(prompts)} prompts, at most {limit} tokens")
+    print(f"{'':44} {COLUMNS[0]} {'equal':>6} {'ties':>6} {'dist':>6}\n{'':44} {COLUMNS[1]}")
+    for name, one in got.items():
+        equal = "" if name in sampled else agreement(plain, prompts, one.tokens, generate.tokens)
+        print(f"{name:44} {one.columns(greedy, generate)} {equal:13} {distinct(one.tokens):6.2f}")
+    for view in views:
         tokens, passes = against_itself(view.model, prompts, limit)
         rate = sum(map(len, tokens)) / max(passes, 1)
-        print(f"{f'{view.name}, contrary':44} {rate:9.2f} {'':30} {agreement(plain, prompts, tokens, greedy.tokens)}")
+        equal = agreement(plain, prompts, tokens, generate.tokens)
+        print(f"{f'{view.name}, contrary':44} {rate:9.2f} {'':30} {equal}")
 
 
 def identical(views: list[View], plain: CausalModel, prompts: list[Tensor], limit: int) -> None:
@@ -138,22 +129,24 @@ def long_contexts(view: View, drafter: CausalModel, prompt: Tensor, args: argpar
     print(f"{'context':>8} {'view, bytes':>12} {'drafter, bytes':>15} {'AR':>8} {'view':>8} {'drafter':>8}")
     for length in args.contexts:
         text = prompt.repeat(-(-length // len(prompt)))[:length]
-        runs = {
-            "AR": lambda t=text: ours(model, [t], 1, block=1, max_new_tokens=limit, eos_ids=()),
-            "view": lambda t=text: ours(model, [t], 1, max_new_tokens=limit, eos_ids=()),
+        plainly = partial(ours, model, [text], 1, block=1, max_new_tokens=limit, eos_ids=())
+        viewed = partial(ours, model, [text], 1, max_new_tokens=limit, eos_ids=())
+        extra = _cache_bytes_of(model, viewed) - _cache_bytes_of(model, plainly)
+        runs: dict[str, Callable[[], Any]] = {
+            "prompt": partial(ours, model, [text], 1, block=1, max_new_tokens=1),
+            "AR": plainly,
+            "view": viewed,
+            "drafter": partial(with_own_cache, model, drafter, text, limit, width=width),
         }
-        extra = _cache_bytes_of(model, runs["view"]) - _cache_bytes_of(model, runs["AR"])
+        turns = take_turns(runs, args.repeats, track=bar, label=f"context {length}")
         # The prompt is read by all alike and would hide what decoding costs.
-        speeds = {name: (limit - 1) / max(_after_prompt(model, text, run), 1e-9) for name, run in runs.items()}
-        beside: list[int] = []
-
-        def drafted(text: Tensor = text, beside: list[int] = beside) -> tuple[list[list[int]], int]:
-            made = with_own_cache(model, drafter, text, limit, width=width)
-            beside.append(made.drafter_bytes)
-            return [made.tokens], made.num_passes
-
-        speeds["drafter"] = (limit - 1) / max(_after_prompt(model, text, drafted), 1e-9)
-        print(f"{length:8d} {extra:12d} {beside[0]:15d} " + " ".join(f"{speed:8.1f}" for speed in speeds.values()))
+        read = turns.seconds.pop("prompt")
+        speeds = [
+            median((limit - 1) / max(whole - before, 1e-9) for whole, before in zip(took, read, strict=True))
+            for took in turns.seconds.values()
+        ]
+        drafter_bytes = turns.results["drafter"].drafter_bytes
+        print(f"{length:8d} {extra:12d} {drafter_bytes:15d} " + " ".join(f"{speed:8.1f}" for speed in speeds))
 
 
 def _cache_bytes_of(model: CausalModel, run: Callable[[], object]) -> int:
@@ -168,13 +161,6 @@ def _cache_bytes_of(model: CausalModel, run: Callable[[], object]) -> int:
     with patch.object(model, "new_cache", new_cache):
         run()
     return sum(made)
-
-
-def _after_prompt(model: CausalModel, text: Tensor, run: Any) -> float:
-    """Seconds of a run less those of reading its prompt."""
-    whole = timed(run, 1).seconds
-    read = timed(lambda: ours(model, [text], 1, block=1, max_new_tokens=1), 1).seconds
-    return float(whole - read)
 
 
 def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[Tensor]]:

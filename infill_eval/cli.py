@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from infill_eval import arguments, left_to_right
 from infill_eval.infiller import Infiller
@@ -23,11 +23,10 @@ from infill_eval.sandbox import SandboxError
 from infill_eval.store import StoreError
 from infill_eval.tables import Table
 from infill_eval.task_choice import chosen_task
+from infill_eval.tracking import bar
 
 if TYPE_CHECKING:
     from infill_eval.anyorder_infiller import Decoding
-
-T = TypeVar("T")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,7 +66,7 @@ def _evaluate(options: argparse.Namespace) -> None:
         extra=provenance(sys.argv),
     )
     for infiller, directory in zip(infillers.values(), directories, strict=True):
-        run(task, infiller, directory, options=settings, track=_bar)
+        run(task, infiller, directory, options=settings, track=bar)
     _show([Run.load(directory) for directory in directories], options.out, compared)
 
 
@@ -175,7 +174,7 @@ def _speed(options: argparse.Namespace) -> None:
     )
     model = _model(options)
     methods = list(_decodings(options).values())
-    timings = measure(model, methods, _speed_texts(options.data), options=settings, track=_bar)
+    timings = measure(model, methods, _speed_texts(options.data), options=settings, track=bar)
     options.out.mkdir(parents=True, exist_ok=True)
     record = {"timings": [vars(timing) for timing in timings], "options": vars(settings), "run": provenance(sys.argv)}
     write_json(options.out / "speed.json", record)
@@ -186,7 +185,7 @@ def _compare(options: argparse.Namespace) -> None:
     from infill_eval.comparison.command import compare
     from infill_eval.comparison.pictures import draw
 
-    found = compare(options, None if options.data else _speed_texts(None), _bar)
+    found = compare(options, None if options.data else _speed_texts(None), bar)
     _write(found.tables, options.out)
     _draw(lambda: draw(found.rows, options.out))
 
@@ -211,15 +210,3 @@ def _write(found: Sequence[Table], out: Path) -> None:
         (out / "report.md").write_text("\n".join(table.markdown() for table in found), encoding="utf-8")
     except OSError as error:
         raise StoreError(f"{out / 'report.md'} cannot be written: {error.strerror}") from None
-
-
-def _bar(values: Iterable[T], total: int, label: str) -> Iterable[T]:
-    """A bar on standard error; where that is a log, a line every half minute."""
-    from tqdm import tqdm
-
-    terminal = sys.stderr.isatty()
-    interval = 0.1 if terminal else 30.0
-    bar: Iterable[T] = tqdm(
-        values, total=total, desc=label, leave=not terminal, mininterval=interval, maxinterval=interval
-    )
-    return bar

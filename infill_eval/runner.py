@@ -27,7 +27,8 @@ from infill_eval.infiller import (
     describe,
 )
 from infill_eval.store import SampleFile, StoreError, read_json, write_json
-from infill_eval.tasks.base import Filled, Item, Task, Track, untracked
+from infill_eval.tasks.base import Filled, Item, Task
+from infill_eval.tracking import Track, untracked
 
 _SAMPLES = "samples.jsonl"
 

@@ -19,7 +19,7 @@ from infill_eval.infiller import Budget, Request
 from infill_eval.recompute import Recompute
 from infill_eval.stopwatch import speed_against, take_turns
 from infill_eval.tables import Table
-from infill_eval.tasks.base import Track, untracked
+from infill_eval.tracking import Track, untracked
 
 _BASELINE = "recompute (transformers)"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from infill_eval.tasks.base import Track, untracked
+from infill_eval.tracking import Track, untracked
 
 Result = TypeVar("Result")
 

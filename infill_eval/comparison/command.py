@@ -19,7 +19,7 @@ from infill_eval.comparison.row_costs import row_costs
 from infill_eval.provenance import provenance
 from infill_eval.store import write_json
 from infill_eval.tables import Table
-from infill_eval.tasks.base import Track, untracked
+from infill_eval.tracking import Track, untracked
 
 _ROW_REPEATS = 30
 

@@ -21,7 +21,7 @@ from infill_eval.comparison.pieces import Piece
 from infill_eval.comparison.tracing import trace
 from infill_eval.estimates import Estimate
 from infill_eval.stopwatch import speed_against, take_turns
-from infill_eval.tasks.base import Track, untracked
+from infill_eval.tracking import Track, untracked
 
 
 class Took(NamedTuple):

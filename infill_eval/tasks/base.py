@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from infill_eval.infiller import Sample
-
-T = TypeVar("T")
-Track = Callable[[Iterable[T], int, str], Iterable[T]]
-"""Shows progress over an iterable of known length under a label; the command line passes a bar."""
-
-
-def untracked(values: Iterable[T], total: int, label: str) -> Iterable[T]:  # noqa: ARG001 - a Track that shows nothing
-    """No progress."""
-    return values
+from infill_eval.tracking import Track, untracked
 
 
 @dataclass(frozen=True, kw_only=True)

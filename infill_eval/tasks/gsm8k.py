@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from infill_eval.protocols import truncated
-from infill_eval.tasks.base import Filled, Item, Track, untracked
+from infill_eval.tasks.base import Filled, Item
 from infill_eval.tasks.gsm8k_shots import SHOTS
+from infill_eval.tracking import Track, untracked
 
 MARK = "####"
 """What stands before the answer."""

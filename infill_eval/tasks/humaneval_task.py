@@ -15,8 +15,9 @@ from typing import Any
 from infill_eval.estimates import pass_at_k
 from infill_eval.protocols import LEFT_TO_RIGHT, STOP_SEQUENCES, Protocol, completion
 from infill_eval.sandbox import Program, Sandbox
-from infill_eval.tasks.base import Filled, Item, Track, untracked
+from infill_eval.tasks.base import Filled, Item
 from infill_eval.tasks.humaneval import Benchmark, Problem, problems
+from infill_eval.tracking import Track, untracked
 
 
 class HumanEvalInfilling:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from infill_eval.protocols import Protocol
-from infill_eval.tasks.base import Filled, Item, Track, untracked
+from infill_eval.tasks.base import Filled, Item
+from infill_eval.tracking import Track, untracked
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from infill_eval.tasks.base import Filled, Item, Track, untracked
+from infill_eval.tasks.base import Filled, Item
+from infill_eval.tracking import Track, untracked
 
 Offsets = Callable[[str], Sequence[tuple[int, int]]]
 """Where the tokens of a text begin and end."""

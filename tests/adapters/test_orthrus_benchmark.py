@@ -34,7 +34,7 @@ def test_every_promised_line_is_printed(capsys: pytest.CaptureFixture[str]) -> N
     for batch in (1, 2):
         assert f"batch {batch}, 2 prompts" in printed
     for line in (
-        "AR, our cache",
+        "greedy, our cache",
         "frozen, K = 4, one pass",
         "frozen, K = 4, one pass, every outcome",
         "frozen, K = 4, one pass, adaptive, T = 1",

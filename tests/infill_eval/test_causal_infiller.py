@@ -18,7 +18,8 @@ from infill_eval.causal_infiller import CausalDecoding, CausalInfiller, CausalMe
 from infill_eval.causal_loading import CausalText, HubTokenizer, load_causal
 from infill_eval.infiller import Budget, Request, ask
 from infill_eval.runner import RunOptions, run
-from infill_eval.tasks.base import Filled, Item, Track, untracked
+from infill_eval.tasks.base import Filled, Item
+from infill_eval.tracking import Track, untracked
 
 PROMPTS = ("def f(x):\n    return", "import os\n", "class A:\n    def")
 

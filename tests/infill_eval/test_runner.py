@@ -18,7 +18,8 @@ from infill_eval.infiller import Budget, Request, Sample
 from infill_eval.provenance import provenance
 from infill_eval.runner import RunOptions, costs, item_seed, run
 from infill_eval.store import StoreError, read_json
-from infill_eval.tasks.base import Filled, Item, Track, untracked
+from infill_eval.tasks.base import Filled, Item
+from infill_eval.tracking import Track, untracked
 
 ROOT = Path(__file__).resolve().parents[2]
 
