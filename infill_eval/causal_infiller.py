@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_args
 
 from anyorder.adapters import mars, orthrus
 from anyorder.adapters.causal.generation import Generated
-from anyorder.adapters.causal.request import check_count
+from anyorder.integers import check_integer
 from anyorder.sampling import Sampling
 from infill_eval.causal_loading import CausalText
 from infill_eval.infiller import Request, Sample
@@ -49,7 +49,7 @@ class CausalDecoding:
         if self.method == "sample" and self.temperature == 0:
             raise ValueError("the method sample needs a temperature above 0 (1 is the model's own); 0 is greedy")
         if self.block is not None:
-            check_count("block", self.block, 1)
+            check_integer("block", self.block, least=1)
         if not self.tau >= 0:
             raise ValueError(f"tau must be at least 0 (1 or more is greedy decoding); got {self.tau!r}")
 

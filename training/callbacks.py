@@ -16,6 +16,7 @@ from anyorder.model.loaded import Model
 from training.allocator import release_freed_memory
 from training.config import RunConfig
 from training.data import FitData
+from training.divergence import refuse_diverged
 from training.exports import export
 from training.logs import log_text, open_bar
 from training.module import FitModule
@@ -134,9 +135,14 @@ class Report(Callback):
         }
 
     def _validate(self, trainer: Trainer, module: FitModule, *, is_end: bool) -> dict[str, float]:
-        """Measure, export what is best so far and, at the end, what came last; every rank does, rank 0 writes."""
+        """Measure, export what is best so far and, at the end, what came last; every rank does, rank 0 writes.
+
+        Raises:
+            ValueError: if the density is no number.
+        """
         network = module.network.eval()
         figures, kept = evaluate(network, self._sets, module.forbidden)
+        refuse_diverged(figures["density"], figures, module.steps)
         improved, self.best = figures["density"] < self.best, min(figures["density"], self.best)
         if trainer.is_global_zero:
             model = replace(self.model, network=network)

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from anyorder.adapters.causal import CausalModel
 from training.config import RunConfig
+from training.divergence import refuse_diverged
 from training.logs import open_bar
 
 
@@ -95,12 +96,7 @@ class CausalReport(Callback):
         self.network.eval()
         figures = self.judge.measure()
         score = self.judge.score(figures)
-        if not math.isfinite(score):
-            shown = ", ".join(f"{name} {value:.4g}" for name, value in figures.items() if not math.isfinite(value))
-            raise ValueError(
-                f"training has diverged: at step {step} the held-out figures are {shown or score}; start over with a "
-                "lower --learning_rate (and --resume false, or another --out)"
-            )
+        refuse_diverged(score, figures, step)
         improved, self.best = score < self.best, min(score, self.best)
         for name, wanted in (("best", improved), ("last", trainer.should_stop)):
             if wanted and trainer.is_global_zero:

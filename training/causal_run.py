@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,12 +22,11 @@ from training.keyed import keyed_random
 from training.pieces import Lengths, packed
 from training.resume import is_first_process, open_run
 from training.sources import open_documents
+from training.start import DIRECTORIES, Start, find_start
 from training.stream import Batch
 
 VOCABULARY = "tokenizer.model"
 """The file of a SentencePiece vocabulary in a run and beside its models."""
-
-_DIRECTORIES = "a run's directory has best/config.json, a model's config.json (or mars.json, if it is a LoRA)"
 
 
 class HubCodec:
@@ -83,60 +81,22 @@ def open_material(config: CausalConfig, block: int) -> Material:
     # It shows a bar for every file it writes.
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     torch.set_num_threads(config.run.threads)
-    check_start(config.run.init_from)
+    start = None if config.run.init_from is None else find_start(config.run.init_from)
     if config.chat.chat is not None and not config.chat.chat.exists():  # before open_run, which may start over
         raise ValueError(f"--chat {config.chat.chat}: there is no such file")
     documents = None if config.chat.chat else open_documents(config.data, config.run.seed)
     checkpoint = open_run(config.run, flat(config))
-    codec = open_codec(config, documents)
+    codec = open_codec(config, documents, start)
     data, held_out = _data(config, documents, codec, block)
     to_batch = partial(_to_batch, separator_id=codec.separator_id, block=block, seed=config.run.seed)
     return Material(codec, data, held_out, to_batch, checkpoint)
 
 
-def check_start(start: str | None) -> None:
-    """Refuse a directory that holds no model to start from; what is none may be on the Hub.
-
-    Raises:
-        ValueError: for a view, a directory without a model, or what is neither a directory nor an id of the Hub.
-    """
-    if start is None:
-        return
-    if not Path(start).is_dir():
-        if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", start):
-            raise ValueError(f"--init_from {start} is no directory ({_DIRECTORIES}), nor could a Hub id look like that")
-        return
-    places = (Path(start) / "best", Path(start))
-    if any((place / name).is_file() for place in places for name in ("config.json", "mars.json")):
-        return
-    for place in places:
-        if (place / "view.json").is_file():
-            raise ValueError(
-                f"--init_from {start}: {place} holds a view, which is no model of its own; "
-                "start from its base, which view.json names"
-            )
-    raise ValueError(f"--init_from {start} holds no model: {_DIRECTORIES}")
-
-
-def open_codec(config: CausalConfig, documents: Documents | None) -> Any:
+def open_codec(config: CausalConfig, documents: Documents | None, start: Start | None) -> Any:
     """The vocabulary: of the model the run starts from, a SentencePiece model that was given, or a fresh one."""
-    start = Path(config.run.init_from or "")
-    found = [
-        path for path in (start / "best" / VOCABULARY, start / VOCABULARY) if config.run.init_from and path.is_file()
-    ]
-    if found:
-        return SentencePieceCodec.from_file(found[0])
-    if config.run.init_from:
-        from transformers import AutoTokenizer
-
-        try:
-            return HubCodec(AutoTokenizer.from_pretrained(config.run.init_from))
-        except OSError as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ValueError(
-                f"--init_from {config.run.init_from} is no directory ({_DIRECTORIES}), nor could it be fetched from "
-                f"the Hub: {reason}"
-            ) from error
+    if start is not None:
+        own = Path(start.place) / VOCABULARY
+        return SentencePieceCodec.from_file(own) if own.is_file() else _pretrained_codec(start)
     path = config.data.tokenizer or config.run.out / VOCABULARY
     if not path.is_file():
         if documents is None:
@@ -144,6 +104,20 @@ def open_codec(config: CausalConfig, documents: Documents | None) -> Any:
         texts = documents.first(config.data.vocabulary_documents, held_out=False)
         write_atomically(path, train_vocabulary(texts, vocab_size=config.data.vocab_size))
     return SentencePieceCodec.from_file(path)
+
+
+def _pretrained_codec(start: Start) -> HubCodec:
+    from transformers import AutoTokenizer
+
+    try:
+        return HubCodec(AutoTokenizer.from_pretrained(start.place))
+    except OSError as error:
+        reason = str(error).strip().splitlines()[0]
+        if start.kind != "hub":
+            raise ValueError(f"{start.place} has no tokenizer: {reason}") from error
+        raise ValueError(
+            f"--init_from {start.place} is no directory ({DIRECTORIES}), nor could it be fetched from the Hub: {reason}"
+        ) from error
 
 
 def _data(

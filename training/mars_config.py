@@ -19,7 +19,7 @@ class MarsConfig:
         clean_weight: weight of the loss on the clean copy; 0 only as a control: the model then forgets greedy decoding.
         sees_both_ways: let masks of a block see all of it: block diffusion, as a control.
         lora_rank: freeze the weights and train a gated LoRA of this rank; 0 trains everything.
-        lora_alpha: its scale times its rank.
+        lora_alpha: its scale times its rank; without one 32, or that of the LoRA the run starts from.
         mask_id: use this id of the vocabulary as the mask instead of a vector of its own.
         width: embedding width of a fresh Qwen2.
         layers: its layers.
@@ -33,7 +33,7 @@ class MarsConfig:
     clean_weight: float = 1.0
     sees_both_ways: bool = False
     lora_rank: int = 0
-    lora_alpha: float = 32.0
+    lora_alpha: float | None = None
     mask_id: int | None = None
     width: int = 192
     layers: int = 5
@@ -63,12 +63,10 @@ def parse(arguments: list[str]) -> FitMarsConfig:
         help=("training/fit_mars.py", "Train a causal model to draft (MARS)."),
     )
     check_least({"lora_rank": config.mars.lora_rank, "inner": config.mars.inner}, 0)
-    if config.mars.lora_rank and config.optimizer.optimizer != "adamw":
-        raise ValueError("a LoRA is trained by --optimizer adamw")
-    if config.mars.lora_rank and config.mars.objective != "mars":
-        raise ValueError("a gated LoRA changes mask rows only: there is nothing for --objective causal to train")
-    if config.mars.lora_rank and config.run.init_from is None:
-        raise ValueError("a LoRA is of a trained model, whose weights it freezes: name it with --init_from")
+    if config.mars.lora_rank:
+        check_trains_lora(config)
+        if config.run.init_from is None:
+            raise ValueError("a LoRA is of a trained model, whose weights it freezes: name it with --init_from")
     shape = {"width": config.mars.width, "layers": config.mars.layers, "heads": config.mars.heads}
     check_least({"block": config.mars.block, **shape}, 1)
     if config.mars.width % (2 * config.mars.heads):
@@ -77,3 +75,15 @@ def parse(arguments: list[str]) -> FitMarsConfig:
             f"{config.mars.heads} heads"
         )
     return config
+
+
+def check_trains_lora(config: FitMarsConfig) -> None:
+    """Refuse what a LoRA cannot be trained with.
+
+    Raises:
+        ValueError: for another optimiser than AdamW, or an objective without masks.
+    """
+    if config.optimizer.optimizer != "adamw":
+        raise ValueError("a LoRA is trained by --optimizer adamw")
+    if config.mars.objective != "mars":
+        raise ValueError("a gated LoRA changes mask rows only: there is nothing for --objective causal to train")

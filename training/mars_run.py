@@ -12,13 +12,14 @@ import torch
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.mars.checkpoint import base_of
-from anyorder.adapters.mars.lora import GatedLora, freeze_base, loras
+from anyorder.adapters.mars.lora import DEFAULT_ALPHA, GatedLora, freeze_base, loras
 from training.causal_report import CausalReport, Judge
 from training.causal_run import open_material
 from training.clock import Clock
 from training.keyed import keyed_generator
-from training.mars_config import FitMarsConfig, MarsConfig
+from training.mars_config import FitMarsConfig, check_trains_lora
 from training.mars_module import MarsModule, held_out_figures
+from training.start import Start, find_start
 from training.trainer import train
 
 
@@ -57,7 +58,7 @@ def prepare_network(config: FitMarsConfig, codec: Any) -> tuple[CausalModel, str
         ValueError: if the start is no such model, or the options do not fit it.
     """
     options, start = config.mars, config.run.init_from
-    network, base = (_fresh(config, codec), None) if start is None else _opened(start)
+    network, base = (_fresh(config, codec), None) if start is None else _opened(find_start(start))
     network.block, network.sees_both_ways = options.block, options.sees_both_ways
     if options.objective == "causal":
         network.block = None
@@ -68,22 +69,20 @@ def prepare_network(config: FitMarsConfig, codec: Any) -> tuple[CausalModel, str
         _check_goes_on(config, loras(network)[0])
         freeze_base(network)
     elif options.lora_rank:
-        mars.attach_lora(network, rank=options.lora_rank, alpha=options.lora_alpha)
+        alpha = DEFAULT_ALPHA if options.lora_alpha is None else options.lora_alpha
+        generator = keyed_generator(config.run.seed, "lora")
+        mars.attach_lora(network, rank=options.lora_rank, alpha=alpha, generator=generator)
     else:
         network.requires_grad_(True)
         base = None
     return network.train(), base
 
 
-def _opened(start: str) -> tuple[CausalModel, str | None]:
-    """The model of a run, a directory or the Hub, and what a LoRA of it is to name as its base."""
-    for path in (Path(start) / "best", Path(start)):
-        if (path / "mars.json").is_file():
-            network = mars.load(path)
-            return network, base_of(path) if loras(network) else str(path)
-        if (path / "config.json").is_file():
-            return causal.load(path), str(path)
-    return causal.load(start), start
+def _opened(start: Start) -> tuple[CausalModel, str | None]:
+    """The model, and what a LoRA of it is to name as its base."""
+    if start.kind in ("hub", "model"):
+        return causal.load(start.place), start.place
+    return mars.load(start.place), base_of(start.place) if start.kind == "lora" else start.place
 
 
 def _check_mask_id(mask_id: int, network: CausalModel, codec: Any) -> None:
@@ -98,16 +97,13 @@ def _check_mask_id(mask_id: int, network: CausalModel, codec: Any) -> None:
 def _check_goes_on(config: FitMarsConfig, lora: GatedLora) -> None:
     """Refuse what a LoRA that is there already cannot be trained with."""
     options, start = config.mars, config.run.init_from
-    if config.optimizer.optimizer != "adamw":
-        raise ValueError(f"{start} is a LoRA, which is trained by --optimizer adamw")
-    if options.objective != "mars":
-        raise ValueError(f"{start} is a LoRA, and it changes mask rows only: nothing for --objective causal to train")
+    check_trains_lora(config)
     if options.lora_rank not in (0, lora.rank):
         raise ValueError(
             f"{start} is a LoRA of rank {lora.rank}, which this run goes on with: leave --lora_rank out, or start from "
             f"a base; got --lora_rank {options.lora_rank}"
         )
-    if options.lora_alpha != MarsConfig.lora_alpha and not isclose(options.lora_alpha, lora.alpha):
+    if options.lora_alpha is not None and not isclose(options.lora_alpha, lora.alpha):
         raise ValueError(
             f"{start} is a LoRA of alpha {lora.alpha:g}, which this run goes on with: leave --lora_alpha out; "
             f"got --lora_alpha {options.lora_alpha:g}"

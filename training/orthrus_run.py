@@ -11,6 +11,7 @@ from training.causal_run import open_material
 from training.clock import Clock
 from training.orthrus_config import FitOrthrusConfig
 from training.orthrus_module import OrthrusModule, held_out_figures
+from training.start import find_start
 from training.trainer import train
 
 
@@ -21,7 +22,10 @@ def fit(config: FitOrthrusConfig) -> Path:
         ValueError: if the data, the base or the options do not work.
     """
     clock, options = Clock(config.run), config.orthrus
-    base = find_base(config.run.init_from or "")
+    start = find_start(config.run.init_from or "")
+    if start.kind == "lora":
+        raise ValueError(f"{start.place} holds a LoRA: a view is of a whole model")
+    base = start.place
     material = open_material(config, options.block)
     network = orthrus.attach(causal.load(base), block=options.block, anchor=options.anchor).train()
     judge = Judge(
@@ -33,17 +37,3 @@ def fit(config: FitOrthrusConfig) -> Path:
     module = OrthrusModule(network, config, clock, material.to_batch)
     train(module, material.data, CausalReport(network, judge, config.run), config.run, material.checkpoint)
     return config.run.out / "best"
-
-
-def find_base(start: str) -> str:
-    """Where the model of ``start`` lies: a run's best, a directory, or a Hub id.
-
-    Raises:
-        ValueError: for a LoRA, which is no model of its own.
-    """
-    for path in (Path(start) / "best", Path(start)):
-        if (path / "mars.json").is_file() and not (path / "config.json").is_file():
-            raise ValueError(f"{path} holds a LoRA: a view is of a whole model")
-        if (path / "config.json").is_file():
-            return str(path)
-    return start

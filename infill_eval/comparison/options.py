@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass, fields
 from typing import Any
 
-from anyorder.adapters.causal.request import check_count
+from anyorder.integers import check_integer
 from anyorder.sampling import Sampling
 
 
@@ -41,7 +41,7 @@ class CompareOptions:
             raise ValueError("pieces, context, tokens, repeats and batch sizes must be at least 1")
         Sampling(temperature=self.temperature)
         if self.draft_length is not None:
-            check_count("draft_length", self.draft_length, 0)
+            check_integer("draft_length", self.draft_length, least=0)
         if max(self.batches) > self.pieces:
             raise ValueError(f"a batch of {max(self.batches)} needs as many pieces, got --pieces {self.pieces}")
 

@@ -214,10 +214,10 @@ def test_training_from_a_lora_goes_on_with_it_and_spares_the_same_base(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--optimizer", "muon"), "is a LoRA, which is trained by --optimizer adamw"),
+        (("--optimizer", "muon"), "a LoRA is trained by --optimizer adamw"),
         (("--objective", "causal"), "nothing for --objective causal to train"),
         (("--lora_rank", "3"), "is a LoRA of rank 2, .* got --lora_rank 3"),
-        (("--lora_rank", "2", "--lora_alpha", "7"), "is a LoRA of alpha 6, .* got --lora_alpha 7"),
+        (("--lora_rank", "2", "--lora_alpha", "32"), "is a LoRA of alpha 6, .* got --lora_alpha 32"),
     ],
 )
 def test_what_a_lora_cannot_go_on_with_is_refused(

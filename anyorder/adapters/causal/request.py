@@ -50,14 +50,6 @@ def open_request(
     return Request(Task(rows, limits, _eos(eos_ids, network), sampling), seeds)
 
 
-def check_count(name: str, value: object, least: int) -> None:
-    """Refuse what is not an integer of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer; got {value!r} ({type(value).__name__})")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}; got {value}")
-
-
 def as_number(value: object) -> float | None:
     """The value as a ``float``, if it is a number: Python's, numpy's or a tensor of no dimension."""
     if isinstance(value, Tensor | np.ndarray) and value.ndim == 0:

@@ -16,6 +16,8 @@ from anyorder.adapters.causal.layers import Routing
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.model.linear import Linear
 
+DEFAULT_ALPHA = 32.0
+
 
 class GatedLora(nn.Module):
     """``base(x) + scale * up(down(x))`` on mask rows, ``base(x)`` on clean ones.
@@ -26,14 +28,16 @@ class GatedLora(nn.Module):
         scale: alpha / rank.
     """
 
-    def __init__(self, base: Linear, rank: int, alpha: float, like: Tensor) -> None:
+    def __init__(
+        self, base: Linear, rank: int, alpha: float, like: Tensor, generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
         weight = base.weight
         if weight is None:
             raise ValueError("a LoRA is attached before the weights are packed")
         self.down = nn.Parameter(torch.empty(rank, weight.shape[1], device=like.device, dtype=like.dtype))
         self.up = nn.Parameter(torch.zeros(weight.shape[0], rank, device=like.device, dtype=like.dtype))
-        nn.init.normal_(self.down, std=weight.shape[1] ** -0.5)
+        nn.init.normal_(self.down, std=weight.shape[1] ** -0.5, generator=generator)
         self.scale = alpha / rank
 
     @property
@@ -53,8 +57,16 @@ class GatedLora(nn.Module):
         return whole.index_add(0, routing.mask_rows, correction, alpha=self.scale)
 
 
-def attach_lora(model: CausalModel, *, rank: int = 16, alpha: float = 32.0) -> CausalModel:
+def attach_lora(
+    model: CausalModel, *, rank: int = 16, alpha: float = DEFAULT_ALPHA, generator: torch.Generator | None = None
+) -> CausalModel:
     """Freeze the base and give every projection a gated LoRA; the mask embedding trains too.
+
+    Args:
+        model: changed in place.
+        rank: r, the width between both matrices.
+        alpha: the scale times the rank.
+        generator: for the small random numbers that ``down`` starts from; torch's own without one.
 
     Raises:
         ValueError: if the rank is below 1, the weights are packed, or the model has a LoRA or a view already.
@@ -65,7 +77,7 @@ def attach_lora(model: CausalModel, *, rank: int = 16, alpha: float = 32.0) -> C
         kind = "a LoRA" if loras(model) else "a view"
         raise ValueError(f"a LoRA is of a model whose mask rows have no weights of their own yet; this one has {kind}")
     every = [routed for depth in range(model.config.num_layers) for routed in model.layer(depth).routed().values()]
-    made = [GatedLora(routed.base, rank, alpha, model.embedding) for routed in every]
+    made = [GatedLora(routed.base, rank, alpha, model.embedding, generator) for routed in every]
     for routed, lora in zip(every, made, strict=True):
         routed.for_masks = lora
     model.routes_masks = True

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from anyorder.adapters.causal.convert import wrap
 from anyorder.adapters.causal.layers import HeadNorms, Routed, Routing
 from anyorder.adapters.causal.network import CausalModel
-from anyorder.adapters.causal.request import check_count
+from anyorder.integers import check_integer
 from anyorder.model.linear import Linear
 
 Anchor = Literal["frozen", "trainable"]
@@ -74,7 +74,7 @@ def attach(model: CausalModel | Any, *, block: int = 8, anchor: Anchor = "frozen
     """
     if anchor not in get_args(Anchor):
         raise ValueError(f"anchor must be one of {', '.join(get_args(Anchor))}; got {anchor!r}")
-    check_count("block", block, 2)
+    block = check_integer("block", block, least=2)
     network = wrap(model)
     if network.routes_masks:
         raise ValueError("this model's mask rows have weights of their own already: detach the view or load the base")
