@@ -52,8 +52,9 @@ def density(model: CausalModel, prompts: list[Tensor], tokens: list[list[int]]) 
     return total / max(sum(map(len, tokens)), 1)
 
 
-def methods(block: int) -> dict[str, dict[str, Any]]:
+def methods(model: CausalModel) -> dict[str, dict[str, Any]]:
     """Name and options of everything that is compared; the first is greedy decoding."""
+    block = model.block or mars.DEFAULT_BLOCK
     made: dict[str, dict[str, Any]] = {GREEDY: {"tau": 1.0}}
     made |= {f"threshold {tau}": {"tau": tau} for tau in TAUS}
     made |= {f"threshold {tau}, a mask more": {"tau": tau, "masks": block} for tau in (0.95, 0.7)}
@@ -61,7 +62,8 @@ def methods(block: int) -> dict[str, dict[str, Any]]:
         made[f"verify {lookahead}"] = {"mode": "verify", "lookahead": lookahead}
         made[f"verify {lookahead}, a mask more"] = {"mode": "verify", "lookahead": lookahead, "masks": block}
         made[f"verify {lookahead}, T = 1"] = {"mode": "verify", "lookahead": lookahead, "temperature": 1.0}
-    return made
+    chosen = {"mode": "verify", "masks": block, "policy": mars.adaptive(model)}
+    return made | {"verify, adaptive": chosen, "verify, adaptive, T = 1": chosen | {"temperature": 1.0}}
 
 
 def compare(
@@ -71,7 +73,7 @@ def compare(
     reference = causal.to_transformers(plain)
     runs: dict[str, Run] = {
         name: partial(ours, model, prompts, batch, max_new_tokens=limit, **options)
-        for name, options in methods(model.block or mars.DEFAULT_BLOCK).items()
+        for name, options in methods(model).items()
     }
     got = in_turn(runs | {GENERATE: partial(by_transformers, reference, prompts, limit)}, repeats, f"batch {batch}")
     greedy, generate = got[GREEDY], got[GENERATE]

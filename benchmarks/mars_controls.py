@@ -20,6 +20,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -124,9 +125,12 @@ def report(name: str, trained: Trained, block: int, *, blocks_see_both_ways: boo
     print(" ".join(cells) + f" {trained.steps:6d} {trained.step_seconds * 1e3:8.1f}", flush=True)
 
 
-def report_tunings(base: CausalModel, block: int, seconds: float) -> None:
-    """MARS at one block size for that long, and its controls."""
+def report_tunings(base: CausalModel, block: int, seconds: float, out: Path | None) -> None:
+    """MARS at one block size for that long, kept in ``out`` if there is one, and its controls."""
     tuned = train(base, drafting(block, 1.0), seconds=seconds)
+    if out is not None:
+        tuned.model.block = block
+        mars.save(tuned.model, out / f"mars-{block}")
     report(f"MARS, B = {block}", tuned, block)
     report(f"  without the clean loss, B = {block}", train(base, drafting(block, 0.0), steps=tuned.steps), block)
     both_ways = copy.deepcopy(base)
@@ -167,6 +171,9 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, nargs="*", default=[4, 8, 16])
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument(
+        "--out", type=Path, help="keep the MARS models here: benchmarks.mars --corpus templated times them"
+    )
     parser.add_argument("--smoke", action="store_true", help="a tiny model and a few steps")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -189,7 +196,7 @@ def main() -> None:
             f"{f'  Jacobi, {block - 1} guesses':36} {rate:.2f} tokens a pass, batch {'equal' if same else 'NOT equal'}"
         )
     for block in args.blocks:
-        report_tunings(base.model, block, 60 * args.tune_minutes)
+        report_tunings(base.model, block, 60 * args.tune_minutes, args.out)
     plainly = peak_memory(args.width, args.layers, 0)
     for block in args.blocks:
         needed = peak_memory(args.width, args.layers, block)

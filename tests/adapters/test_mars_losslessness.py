@@ -16,7 +16,9 @@ import anyorder.adapters.causal.session as session_module
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.drafted import Constant, decode_verified
 from anyorder.adapters.causal.plan import Plan
+from anyorder.adapters.causal.policy import Adaptive
 from anyorder.adapters.causal.session import Layout, Session, Task
+from anyorder.draft_length import DraftLengthPolicy, PassCosts
 from anyorder.drafting import Drafts
 from anyorder.sampling import Sampling
 from anyorder.uniforms import Uniforms
@@ -24,7 +26,15 @@ from anyorder.verify import Verdict, verify
 
 
 @torch.no_grad()
-def decoded(model: CausalModel, sampling: Sampling, *, masks: int, lookahead: Any, chunk: int = 64) -> Tensor:
+def decoded(
+    model: CausalModel,
+    sampling: Sampling,
+    *,
+    masks: int,
+    lookahead: Any,
+    chunk: int = 64,
+    policy: DraftLengthPolicy | None = None,
+) -> Tensor:
     """(3, M) what decoding really yields."""
 
     def run(cases: Tensor, uniforms: EnumeratedUniforms) -> Tensor:
@@ -32,7 +42,8 @@ def decoded(model: CausalModel, sampling: Sampling, *, masks: int, lookahead: An
         task = Task(prompts, LIMITS[cases], (EOS,), sampling)
         layout = Layout(scratch=masks * (masks + 1), num_offsets=masks, chunk=chunk)
         session = Session(model, task, layout, uniforms=uniforms)
-        decode_verified(session, Constant(masks, lookahead))
+        adaptive = None if policy is None else Adaptive(policy, masks, "one-pass", len(prompts))
+        decode_verified(session, adaptive or Constant(masks, lookahead))
         return torch.tensor([code_of(tokens) for tokens in session.books.tokens])
 
     return output_distribution(run, len(PROMPTS), NUM_TEXTS)
@@ -50,6 +61,13 @@ def distance(
 @pytest.mark.parametrize("family", FAMILIES)
 def test_verify_mode_draws_from_the_model(family: str, lookahead: str) -> None:
     assert distance(family, lookahead=lookahead) <= EXACT
+
+
+def test_a_policy_that_changes_its_mind_draws_from_the_model_too() -> None:
+    moody = DraftLengthPolicy(costs=PassCosts(rows=(1, 2), costs=(1.0, 1.3)), acceptance=(0.5, 0.4), prior_weight=0.5)
+    model, plainly = model_of("qwen3"), SAMPLINGS["plain"]
+    got = decoded(model, plainly, masks=2, lookahead="linear", policy=moody)
+    assert total_variation(got, wanted(model, plainly)) <= EXACT
 
 
 @pytest.mark.parametrize("lookahead", ["linear", "quadratic"])

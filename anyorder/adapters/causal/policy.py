@@ -47,6 +47,16 @@ def adaptive(model: CausalModel) -> DraftLengthPolicy:
     return replace(policy, acceptance=model.acceptance) if model.acceptance else policy
 
 
+def check_policy(policy: object) -> None:
+    """Refuse what is no policy.
+
+    Raises:
+        TypeError: if it is neither one nor ``None``.
+    """
+    if policy is not None and not isinstance(policy, DraftLengthPolicy):
+        raise TypeError(f"policy must be a DraftLengthPolicy or None; got {type(policy).__name__}")
+
+
 class Adaptive:
     """A schedule that asks for as many drafts as pay; see ``drafted.Schedule``.
 

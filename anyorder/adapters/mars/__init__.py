@@ -7,6 +7,7 @@ result = mars.generate(model, ids, mode="verify", max_new_tokens=100)
 """
 
 from anyorder.adapters.causal.generation import CausalStats, Generated, NewTokens
+from anyorder.adapters.causal.policy import adaptive
 from anyorder.adapters.mars.checkpoint import load, save
 from anyorder.adapters.mars.generating import DEFAULT_BLOCK, generate
 from anyorder.adapters.mars.lora import attach_lora
@@ -18,6 +19,7 @@ __all__ = [
     "Generated",
     "Loss",
     "NewTokens",
+    "adaptive",
     "attach_lora",
     "causal_loss",
     "generate",

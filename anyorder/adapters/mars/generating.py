@@ -13,11 +13,13 @@ from anyorder.adapters.causal.drafted import Confidence, Constant, decode_verifi
 from anyorder.adapters.causal.generation import Generated, NewTokens
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.adapters.causal.plan import Blocks
+from anyorder.adapters.causal.policy import Adaptive
 from anyorder.adapters.causal.prompts import Prompts, is_single
 from anyorder.adapters.causal.request import Request, open_request
 from anyorder.adapters.causal.session import Layout, Session
 from anyorder.adapters.mars.decoding import Tau, Thresholds, decode_threshold
 from anyorder.adapters.mars.options import Lookahead, MarsOptions, Mode
+from anyorder.draft_length import DraftLengthPolicy
 from anyorder.sampling import Sampling
 from anyorder.uniforms import Uniforms
 
@@ -35,6 +37,7 @@ def generate(  # noqa: PLR0913
     mode: Mode = "threshold",
     lookahead: Lookahead = "linear",
     masks: int | None = None,
+    policy: DraftLengthPolicy | None = None,
     confidence: Confidence = "probability",
     temperature: float = 0.0,
     top_k: int | None = None,
@@ -59,6 +62,8 @@ def generate(  # noqa: PLR0913
         mode: ``"threshold"`` (published, lossy, greedy) or ``"verify"`` (lossless at any temperature).
         lookahead: verify mode's masks, ``"linear"`` or ``"quadratic"``.
         masks: mask rows a pass (and an outcome); B - 1, as published, by default. B is the most that was trained.
+        policy: verify mode chooses anew in every pass how many drafts to ask for, up to ``masks``, and for which
+            outcomes, from stored costs of a pass and what became of this sequence's drafts; see ``adaptive``.
         confidence: what tau is compared with.
         temperature: 0 is greedy; above 0 needs verify mode.
         top_k: as in transformers.
@@ -82,6 +87,7 @@ def generate(  # noqa: PLR0913
         mode=mode,
         lookahead=lookahead,
         masks=masks,
+        policy=policy,
         confidence=confidence,
         sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
         chunk=chunk,
@@ -110,7 +116,7 @@ def _decode(
     """Run the loop that the options ask for."""
     num_masks, seeds = options.num_masks, request.seeds
     layout = Layout(
-        scratch=num_masks * options.num_groups,
+        scratch=options.scratch,
         num_offsets=num_masks,
         chunk=options.chunk,
         blocks=Blocks(sees_both_ways=network.sees_both_ways),
@@ -121,6 +127,8 @@ def _decode(
         thresholds = Thresholds(tau, len(seeds))
         decode_threshold(session, thresholds, masks=num_masks, confidence=options.confidence)
         is_lossless = thresholds.is_lossless
+    elif options.policy is not None:
+        decode_verified(session, Adaptive(options.policy, num_masks, "one-pass", len(session.rows)))
     else:
         decode_verified(session, Constant(num_masks, options.lookahead))
     return session.books.close(options.name, is_lossless, seeds)

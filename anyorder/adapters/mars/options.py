@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from anyorder.adapters.causal.drafted import Confidence
+from anyorder.adapters.causal.policy import MOST_MASKS, check_policy
+from anyorder.draft_length import DraftLengthPolicy
 from anyorder.integers import check_integer
 from anyorder.sampling import Sampling
 
@@ -25,19 +27,21 @@ class MarsOptions:
         mode: threshold or verify.
         lookahead: verify mode's masks.
         masks: mask rows a pass and an outcome; ``None`` is B - 1, as published; B is the most that is ever trained.
+        policy: verify mode's choice of how many drafts to ask for, up to ``masks``; ``None`` asks for all of them.
         confidence: what tau is compared with.
         sampling: how tokens are drawn.
         chunk: rows of a long prompt that are read in one pass.
 
     Raises:
         TypeError: for a number that is none.
-        ValueError: for a value out of range, or a temperature in threshold mode.
+        ValueError: for a value out of range, or a temperature or a policy in threshold mode.
     """
 
     block: int
     mode: Mode = "threshold"
     lookahead: Lookahead = "linear"
     masks: int | None = None
+    policy: DraftLengthPolicy | None = None
     confidence: Confidence = "probability"
     sampling: Sampling
     chunk: int = 512
@@ -54,6 +58,9 @@ class MarsOptions:
             raise ValueError(
                 "threshold mode is greedy: a temperature above 0 needs mode='verify', which is exact at any"
             )
+        check_policy(self.policy)
+        if self.mode == "threshold" and self.policy is not None:
+            raise ValueError("threshold mode keeps what tau says: a policy is of mode='verify'")
         for name, least in (("block", 1), ("chunk", 1), ("masks", 0)):
             if (value := getattr(self, name)) is not None or name != "masks":
                 object.__setattr__(self, name, check_integer(name, value, least=least))
@@ -66,11 +73,16 @@ class MarsOptions:
         return self.block - 1 if self.masks is None else self.masks
 
     @property
-    def num_groups(self) -> int:
-        """The most groups of masks a pass can have: one an outcome."""
-        return self.num_masks + 1 if self.mode == "verify" and self.lookahead == "quadratic" else 1
+    def scratch(self) -> int:
+        """The most slots a pass needs beside those of its tokens."""
+        if self.policy is not None:
+            return min(self.num_masks * (self.num_masks + 1), MOST_MASKS)
+        prepares_all = self.mode == "verify" and self.lookahead == "quadratic"
+        return self.num_masks * (self.num_masks + 1 if prepares_all else 1)
 
     @property
     def name(self) -> str:
         """What the stats call it."""
-        return f"{self.mode} {self.lookahead}" if self.mode == "verify" else self.mode
+        if self.mode == "threshold" or self.policy is not None:
+            return self.mode
+        return f"{self.mode} {self.lookahead}"

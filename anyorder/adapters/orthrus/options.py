@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from anyorder.adapters.causal.drafted import Lookahead
-from anyorder.adapters.causal.policy import MOST_MASKS, Rounds
+from anyorder.adapters.causal.policy import MOST_MASKS, Rounds, check_policy
 from anyorder.adapters.causal.request import as_number
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.integers import check_integer
@@ -68,8 +68,7 @@ class OrthrusOptions:
                 "denoising=2 is for a view with anchor='trainable', without policy or confidence: "
                 "elsewhere a pass that drafts decides a token as well, and a second one would be a round of its own"
             )
-        if self.policy is not None and not isinstance(self.policy, DraftLengthPolicy):
-            raise TypeError(f"policy must be a DraftLengthPolicy or None; got {type(self.policy).__name__}")
+        check_policy(self.policy)
 
     @property
     def is_two_pass(self) -> bool:
