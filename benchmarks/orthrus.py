@@ -35,7 +35,6 @@ from benchmarks.orthrus_baselines import against_itself, cache_bytes, shallow, w
 from infill_eval.comparison.judging import causal_logits, compared, distinct
 from infill_eval.comparison.methods import as_list
 from infill_eval.comparison.row_costs import row_costs
-from infill_eval.stopwatch import take_turns
 from infill_eval.tracking import bar
 from training import templated
 
@@ -122,35 +121,35 @@ def identical(views: list[View], plain: CausalModel, prompts: list[Tensor], limi
                 print(f"{f'{view.name}, {name}':44} {agreement(plain, prompts, tokens, wanted)} {rate:6.2f}")
 
 
+class Decoded(NamedTuple):
+    """What decoding behind a context came to: bytes of keys and values, and tokens a second after the first."""
+
+    bytes: int
+    speed: float
+
+
 def long_contexts(view: View, drafter: CausalModel, prompt: Tensor, args: argparse.Namespace) -> None:
-    """Bytes beside those of plain decoding, and tokens a second, by the length of the context."""
+    """Bytes beside those of plain decoding, and tokens a second once the context is read, by its length."""
     model, limit, width = view.model, args.max_new_tokens, (view.model.block or 1) - 1
     print(f"\n{view.name}: extra memory for keys and values, and tokens a second, by context")
     print(f"{'context':>8} {'view, bytes':>12} {'drafter, bytes':>15} {'AR':>8} {'view':>8} {'drafter':>8}")
     for length in args.contexts:
         text = prompt.repeat(-(-length // len(prompt)))[:length]
-        plainly = partial(ours, model, [text], 1, block=1, max_new_tokens=limit, eos_ids=())
-        viewed = partial(ours, model, [text], 1, max_new_tokens=limit, eos_ids=())
-        extra = _cache_bytes_of(model, viewed) - _cache_bytes_of(model, plainly)
-        runs: dict[str, Callable[[], Any]] = {
-            "prompt": partial(ours, model, [text], 1, block=1, max_new_tokens=1),
-            "AR": plainly,
-            "view": viewed,
-            "drafter": partial(with_own_cache, model, drafter, text, limit, width=width),
+        runs: dict[str, Callable[[], Decoded]] = {
+            "AR": partial(_decode, model, text, limit, block=1),
+            "view": partial(_decode, model, text, limit),
+            "drafter": partial(_draft, model, drafter, text, limit, width),
         }
-        turns = take_turns(runs, args.repeats, track=bar, label=f"context {length}")
-        # The prompt is read by all alike and would hide what decoding costs.
-        read = turns.seconds.pop("prompt")
-        speeds = [
-            median((limit - 1) / max(whole - before, 1e-9) for whole, before in zip(took, read, strict=True))
-            for took in turns.seconds.values()
-        ]
-        drafter_bytes = turns.results["drafter"].drafter_bytes
-        print(f"{length:8d} {extra:12d} {drafter_bytes:15d} " + " ".join(f"{speed:8.1f}" for speed in speeds))
+        found: dict[str, list[Decoded]] = {name: [] for name in runs}
+        for _ in bar(range(args.context_repeats), args.context_repeats, f"context {length}"):
+            for name, run in runs.items():
+                found[name].append(run())
+        extra, beside = found["view"][0].bytes - found["AR"][0].bytes, found["drafter"][0].bytes
+        speeds = " ".join(f"{median(one.speed for one in each):8.1f}" for each in found.values())
+        print(f"{length:8d} {extra:12d} {beside:15d} {speeds}", flush=True)
 
 
-def _cache_bytes_of(model: CausalModel, run: Callable[[], object]) -> int:
-    """Bytes of the caches that a run makes."""
+def _decode(model: CausalModel, text: Tensor, limit: int, **options: Any) -> Decoded:
     made: list[int] = []
 
     def new_cache(batch: int, num_slots: int) -> SlotCache:
@@ -159,8 +158,13 @@ def _cache_bytes_of(model: CausalModel, run: Callable[[], object]) -> int:
         return cache
 
     with patch.object(model, "new_cache", new_cache):
-        run()
-    return sum(made)
+        result = as_list(orthrus.generate(model, [text], max_new_tokens=limit, eos_ids=(), **options))[0]
+    return Decoded(sum(made), (limit - 1) / (result.stats.seconds - result.stats.prefill_seconds))
+
+
+def _draft(model: CausalModel, drafter: CausalModel, text: Tensor, limit: int, width: int) -> Decoded:
+    made = with_own_cache(model, drafter, text, limit, width=width)
+    return Decoded(made.drafter_bytes, (len(made.tokens) - 1) / max(made.seconds, 1e-9))
 
 
 def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[Tensor]]:
@@ -195,6 +199,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--max_new_tokens", type=int, default=96)
     parser.add_argument("--batches", type=int, nargs="*", default=[1, 8])
     parser.add_argument("--contexts", type=int, nargs="*", default=[1024, 8192, 32768])
+    parser.add_argument("--context_repeats", type=int, default=1, help="of the long contexts, which take long to read")
     parser.add_argument("--identical", type=int, default=0, help="prompts whose greedy texts are held to generate's")
     parser.add_argument("--drafter_layers", type=int, default=1, help="of the drafter with a cache of its own")
     parser.add_argument("--threads", type=int, default=2)

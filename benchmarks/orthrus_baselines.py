@@ -6,6 +6,7 @@ Both run on the same network, cache and packed weights as ours.
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import NamedTuple
 
 import torch
@@ -24,11 +25,19 @@ from anyorder.uniforms import Uniforms
 
 
 class Run(NamedTuple):
-    """What a run came to: new tokens, passes of the model, and bytes of a drafter's own cache."""
+    """What a run came to: new tokens, passes of the model, a drafter's own cache, and the time to decode.
+
+    Attributes:
+        tokens: new ones.
+        num_passes: of the model.
+        drafter_bytes: of the drafter's own cache.
+        seconds: from when both have read the prompt and the first token is decided.
+    """
 
     tokens: list[int]
     num_passes: int
     drafter_bytes: int
+    seconds: float
 
 
 def shallow(model: CausalModel, layers: int) -> CausalModel:
@@ -50,6 +59,7 @@ def with_own_cache(model: CausalModel, drafter: CausalModel, prompt: Tensor, lim
     session = Session(model, task, Layout(scratch=0, num_offsets=width), uniforms=Uniforms([0]))
     cache, read = drafter.new_cache(1, session.num_slots), 0
     drafts, num_drafts = session.no_drafts(), torch.zeros(1, dtype=torch.long)
+    start: float | None = None
     while True:
         plan, logits = session.forward(drafts, num_drafts, torch.zeros(1, drafts.tokens.shape[1] + 1, dtype=torch.long))
         verdict = session.test(drafts, logits, num_drafts, (num_drafts < session.remaining) & plan.decides)
@@ -62,7 +72,8 @@ def with_own_cache(model: CausalModel, drafter: CausalModel, prompt: Tensor, lim
             encoded=True,
         )
         if not session.is_alive:
-            return Run(session.books.tokens[0], session.books.num_passes, cache_bytes(cache))
+            seconds = 0.0 if start is None else time.perf_counter() - start
+            return Run(session.books.tokens[0], session.books.num_passes, cache_bytes(cache), seconds)
         # What the drafter read of its own guesses stays up to the first that was wrong.
         decided = int(session.num_decided)
         read = min(read, decided - 1)
@@ -72,6 +83,7 @@ def with_own_cache(model: CausalModel, drafter: CausalModel, prompt: Tensor, lim
             end = decided + len(guessed)
             guessed.append(_read(drafter, cache, session.tokens[0], guessed, (read, end)))
             read = end
+            start = start or time.perf_counter()
         tokens = torch.tensor([guessed], dtype=torch.long)
         drafts = Drafts(tokens, session.no_drafts().q, torch.zeros(1, dtype=torch.long))
 
