@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
@@ -13,42 +14,43 @@ from torch import Tensor
 from anyorder.adapters import causal
 from anyorder.adapters.causal import CausalModel
 from infill_eval.causal_loading import load_tokenizer
-from infill_eval.stopwatch import speed_against, take_turns
+from infill_eval.stopwatch import speed_against, take_turns_by_parts
 from infill_eval.tracking import bar
 from training import templated
 from training.corpus import draw_window, load_texts
 from training.keyed import keyed_random
 
-Run = Callable[[], tuple[list[list[int]], int]]
-"""Decodes all prompts; returns their texts, and the passes it took."""
+Run = Callable[[list[Tensor]], tuple[list[list[int]], int]]
+"""Decodes some prompts; returns their texts, and the passes it took."""
 
 
 class Outcome(NamedTuple):
-    """What a method did with all prompts: their texts, passes, and the seconds of every repeat."""
+    """What a method did with all prompts: their texts, passes, and the seconds a token of every batch and repeat."""
 
     tokens: list[list[int]]
     passes: int
-    seconds: list[float]
+    seconds_a_token: list[float]
 
     @property
     def tokens_a_pass(self) -> float:
         """Tokens returned over passes made."""
-        return self._num_tokens / max(self.passes, 1)
+        return sum(map(len, self.tokens)) / max(self.passes, 1)
 
     @property
-    def seconds_a_token(self) -> list[float]:
-        """In every repeat."""
-        return [took / max(self._num_tokens, 1) for took in self.seconds]
+    def milliseconds(self) -> float:
+        """A token, on average."""
+        return fmean(self.seconds_a_token) * 1e3
 
-    @property
-    def _num_tokens(self) -> int:
-        return sum(map(len, self.tokens))
+    def speed_against(self, other: Outcome) -> float:
+        """How much sooner than the other's a token comes: the median of the ratios within a batch and repeat."""
+        return speed_against(other.seconds_a_token, self.seconds_a_token)
 
     def columns(self, greedy: Outcome, generate: Outcome) -> str:
-        """Cells that tables share: tokens a pass, ms a token, and how much sooner a token comes than by the others."""
-        own = self.seconds_a_token
-        ratios = [speed_against(other.seconds_a_token, own) for other in (greedy, generate)]
-        return f"{self.tokens_a_pass:9.2f} {median(own) * 1e3:9.2f} {ratios[0]:8.2f} {ratios[1]:11.2f}"
+        """Cells that tables share, see ``COLUMNS``."""
+        return (
+            f"{self.tokens_a_pass:9.2f} {self.milliseconds:9.2f} {self.speed_against(greedy):8.2f} "
+            f"{self.speed_against(generate):11.2f}"
+        )
 
 
 COLUMNS = (
@@ -58,13 +60,21 @@ COLUMNS = (
 """The two lines above ``Outcome.columns``."""
 
 
-def in_turn(runs: Mapping[str, Run], repeats: int, label: str) -> dict[str, Outcome]:
-    """Run every method once for nothing and ``repeats`` times on the clock, in turn, as ``infill_eval`` does."""
-    turns = take_turns(runs, repeats, track=bar, label=label)
-    return {name: Outcome(*turns.results[name], turns.seconds[name]) for name in runs}
+def in_turn(runs: Mapping[str, Run], prompts: list[Tensor], batch: int, repeats: int, label: str) -> dict[str, Outcome]:
+    """Let every method decode the first batch of the prompts, then the second, and so on, ``repeats`` times."""
+    batches = [prompts[start : start + batch] for start in range(0, len(prompts), batch)]
+    parts = {name: [partial(run, given) for given in batches] for name, run in runs.items()}
+    turns = take_turns_by_parts(parts, repeats, track=bar, label=label)
+    found = {}
+    for name, results in turns.results.items():
+        counts = [max(sum(map(len, tokens)), 1) for tokens, _ in results] * repeats
+        each = [took / count for took, count in zip(turns.seconds[name], counts, strict=True)]
+        texts = [text for tokens, _ in results for text in tokens]
+        found[name] = Outcome(texts, sum(passes for _, passes in results), each)
+    return found
 
 
-def by_transformers(reference: Any, prompts: list[Tensor], limit: int) -> tuple[list[list[int]], int]:
+def by_transformers(reference: Any, limit: int, prompts: list[Tensor]) -> tuple[list[list[int]], int]:
     """``generate`` of transformers, one prompt at a time."""
     tokens = []
     for prompt in prompts:

@@ -4,10 +4,10 @@
     python -m benchmarks.mars --smoke                                # a random tiny model: does it run
 
 Every method runs on packed linear layers, and all take turns, so that a slow moment of the machine meets each of them;
-a ratio is the median over repeats of the ratio within one. Printed first is what rows cost, T(1) to T(16): a method
-that decides t tokens a pass of R rows wins where T(R) / T(1) < t. "exact" is the share of prompts whose text equals
-greedy decoding's; "nats" is the mean negative log-density of the output under the same model, token by token; "dist",
-distinct-3, tells text that repeats itself, which flatters every drafter.
+a ratio is the median over batches and repeats of the ratio within one. Printed first is what rows cost, T(1) to T(16):
+a method that decides t tokens a pass of R rows wins where T(R) / T(1) < t. "exact" is the share of prompts whose text
+equals greedy decoding's; "nats" is the mean negative log-density of the output under the same model, token by token;
+"dist", distinct-3, tells text that repeats itself, which flatters every drafter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -29,21 +28,17 @@ from benchmarks.mars_rows import ragged_cost
 from infill_eval.comparison.judging import causal_logits, distinct, nats
 from infill_eval.comparison.methods import as_list
 from infill_eval.comparison.row_costs import row_costs
-from infill_eval.stopwatch import speed_against
 from training import templated
 
 TAUS = (0.99, 0.95, 0.9, 0.8, 0.7)
 GREEDY, GENERATE = "greedy (tau 1.0), our cache", "generate, transformers, batch 1"
 
 
-def ours(model: CausalModel, prompts: list[Tensor], batch: int, **options: Any) -> tuple[list[list[int]], int]:
-    """``mars.generate`` in batches; passes are those of the slowest sequence of each batch."""
-    tokens, passes = [], 0
-    for start in range(0, len(prompts), batch):
-        results = as_list(mars.generate(model, prompts[start : start + batch], seed=0, **options))
-        tokens += [list(result.token_ids) for result in results]
-        passes += max(result.stats.nfe + result.stats.prefill_nfe for result in results)
-    return tokens, passes
+def ours(model: CausalModel, options: dict[str, Any], prompts: list[Tensor]) -> tuple[list[list[int]], int]:
+    """``mars.generate`` of a batch; its passes are those of the slowest sequence."""
+    results = as_list(mars.generate(model, prompts, seed=0, **options))
+    passes = max(result.stats.nfe + result.stats.prefill_nfe for result in results)
+    return [list(result.token_ids) for result in results], passes
 
 
 def density(model: CausalModel, prompts: list[Tensor], tokens: list[list[int]]) -> float:
@@ -72,10 +67,10 @@ def compare(
     """The tau sweep and verify mode against greedy decoding, at one batch size."""
     reference = causal.to_transformers(plain)
     runs: dict[str, Run] = {
-        name: partial(ours, model, prompts, batch, max_new_tokens=limit, **options)
-        for name, options in methods(model).items()
+        name: partial(ours, model, options | {"max_new_tokens": limit}) for name, options in methods(model).items()
     }
-    got = in_turn(runs | {GENERATE: partial(by_transformers, reference, prompts, limit)}, repeats, f"batch {batch}")
+    runs[GENERATE] = partial(by_transformers, reference, limit)
+    got = in_turn(runs, prompts, batch, repeats, f"batch {batch}")
     greedy, generate = got[GREEDY], got[GENERATE]
     print(f"\nbatch {batch}, {len(prompts)} prompts, at most {limit} tokens")
     print(f"{'method':34} {COLUMNS[0]} {'exact':>6} {'nats':>6} {'dist':>6}\n{'':34} {COLUMNS[1]}")
@@ -94,22 +89,20 @@ def compare_batching(
     block = model.block or mars.DEFAULT_BLOCK
     print(f"\nbatching, tau {tau}\n{'':34} {'passes':>8} {'tokens a pass':>14} {'ms a token':>11} {'x greedy':>9}")
     for batch in batches:
-        few = prompts[:batch]
         runs: dict[str, Run] = {
-            "greedy": partial(ours, model, few, batch, tau=1.0, max_new_tokens=limit),
-            "ragged": partial(ours, model, few, batch, tau=tau, max_new_tokens=limit),
-            "ragged, verify": partial(ours, model, few, batch, mode="verify", max_new_tokens=limit),
+            "greedy": partial(ours, model, {"tau": 1.0, "max_new_tokens": limit}),
+            "ragged": partial(ours, model, {"tau": tau, "max_new_tokens": limit}),
+            "ragged, verify": partial(ours, model, {"mode": "verify", "max_new_tokens": limit}),
         }
         for size in (16, 32):
             runs[f"published, B_cache {size}"] = partial(
-                published_batch, model, few, limit, tau=tau, block=block, cache_block=size
+                published_batch, model, max_new_tokens=limit, tau=tau, block=block, cache_block=size
             )
-        got = in_turn(runs, repeats, f"batching {batch}")
+        got = in_turn(runs, prompts[:batch], batch, repeats, f"batching {batch}")
         for name, one in got.items():
-            own = one.seconds_a_token
             print(
-                f"{f'batch {batch}, {name}':34} {one.passes:8d} {one.tokens_a_pass:14.2f} {median(own) * 1e3:11.2f} "
-                f"{speed_against(got['greedy'].seconds_a_token, own):9.2f}"
+                f"{f'batch {batch}, {name}':34} {one.passes:8d} {one.tokens_a_pass:14.2f} {one.milliseconds:11.2f} "
+                f"{one.speed_against(got['greedy']):9.2f}"
             )
         print(f"{f'batch {batch}, ragged pass / dense pass':34} {ragged_cost(model, batch, 128, repeats * 10):8.2f}")
 

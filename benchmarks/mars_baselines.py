@@ -27,7 +27,7 @@ class Run(NamedTuple):
 
 @torch.no_grad()
 def published_batch(
-    model: CausalModel, prompts: list[Tensor], max_new_tokens: int, *, tau: float, block: int, cache_block: int
+    model: CausalModel, prompts: list[Tensor], *, max_new_tokens: int, tau: float, block: int, cache_block: int
 ) -> Run:
     """Threshold decoding with the published block cache: all rows wait at every ``cache_block`` tokens.
 

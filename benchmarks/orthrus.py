@@ -4,10 +4,10 @@
     python -m benchmarks.orthrus --smoke                                               # random tiny ones: does it run
 
 Every method runs on packed linear layers, and all take turns, so that a slow moment of the machine meets each of them;
-a ratio is the median over repeats of the ratio within one. Printed first is what rows cost, T(1) to T(16): a method
-that decides t tokens a pass of R rows wins where T(R) / T(1) < t. Then for each batch size every view in every cycle,
-greedy and at temperature 1; "equal" is the share of greedy texts that are transformers' own, "ties" the share that
-leave it where the two likeliest tokens are within 1e-4; "dist", distinct-3, tells text that repeats itself, which
+a ratio is the median over batches and repeats of the ratio within one. Printed first is what rows cost, T(1) to T(16):
+a method that decides t tokens a pass of R rows wins where T(R) / T(1) < t. Then for each batch size every view in every
+cycle, greedy and at temperature 1; "equal" is the share of greedy texts that are transformers' own, "ties" the share
+that leave it where the two likeliest tokens are within 1e-4; "dist", distinct-3, tells text that repeats itself, which
 flatters every drafter. "contrary" is a view that always drafts what it thinks least likely. ``--identical 200`` holds
 as many greedy texts to transformers' own. Last come long contexts, beside a drafter that keeps a cache of its own.
 """
@@ -50,14 +50,10 @@ class View(NamedTuple):
     model: CausalModel
 
 
-def ours(model: CausalModel, prompts: list[Tensor], batch: int, **options: Any) -> tuple[list[list[int]], int]:
-    """``orthrus.generate`` in batches; passes are summed over sequences, so that tokens a pass are a sequence's."""
-    tokens, passes = [], 0
-    for start in range(0, len(prompts), batch):
-        results = as_list(orthrus.generate(model, prompts[start : start + batch], seed=0, **options))
-        tokens += [list(result.token_ids) for result in results]
-        passes += sum(result.stats.nfe for result in results)
-    return tokens, passes
+def ours(model: CausalModel, options: dict[str, Any], prompts: list[Tensor]) -> tuple[list[list[int]], int]:
+    """``orthrus.generate`` of a batch; passes are summed over sequences, so that tokens a pass are a sequence's."""
+    results = as_list(orthrus.generate(model, prompts, seed=0, **options))
+    return [list(result.token_ids) for result in results], sum(result.stats.nfe for result in results)
 
 
 def methods(model: CausalModel) -> dict[str, dict[str, Any]]:
@@ -86,15 +82,15 @@ def compare(views: list[View], plain: CausalModel, prompts: list[Tensor], args: 
     """Every view in every cycle against plain decoding, at one batch size."""
     limit = args.max_new_tokens
     reference = causal.to_transformers(plain)
-    runs: dict[str, Run] = {GREEDY: partial(ours, views[0].model, prompts, batch, block=1, max_new_tokens=limit)}
+    runs: dict[str, Run] = {GREEDY: partial(ours, views[0].model, {"block": 1, "max_new_tokens": limit})}
     sampled = set()
     for view in views:
         for name, options in methods(view.model).items():
-            runs[f"{view.name}, {name}"] = partial(ours, view.model, prompts, batch, max_new_tokens=limit, **options)
+            runs[f"{view.name}, {name}"] = partial(ours, view.model, options | {"max_new_tokens": limit})
             if "temperature" in options:
                 sampled.add(f"{view.name}, {name}")
-    runs[GENERATE] = partial(by_transformers, reference, prompts, limit)
-    got = in_turn(runs, args.repeats, f"batch {batch}")
+    runs[GENERATE] = partial(by_transformers, reference, limit)
+    got = in_turn(runs, prompts, batch, args.repeats, f"batch {batch}")
     greedy, generate = got[GREEDY], got[GENERATE]
     print(f"\nbatch {batch}, {len(prompts)} prompts, at most {limit} tokens")
     print(f"{'':44} {COLUMNS[0]} {'equal':>6} {'ties':>6} {'dist':>6}\n{'':44} {COLUMNS[1]}")
@@ -110,14 +106,19 @@ def compare(views: list[View], plain: CausalModel, prompts: list[Tensor], args: 
 
 def identical(views: list[View], plain: CausalModel, prompts: list[Tensor], limit: int) -> None:
     """How many greedy texts of every view and cycle are those of transformers' ``generate``; no clock."""
-    wanted, _ = by_transformers(causal.to_transformers(plain), prompts, limit)
+    wanted, _ = by_transformers(causal.to_transformers(plain), limit, prompts)
     print(f"\ngreedy texts of {len(prompts)} prompts, at most {limit} tokens, beside generate's")
     print(f"{'':44} {'equal':>6} {'ties':>6} {'pass':>6}")
     for view in views:
         for name, options in methods(view.model).items():
             if "temperature" not in options:
-                tokens, passes = ours(view.model, prompts, IDENTICAL_BATCH, max_new_tokens=limit, **options)
-                rate = sum(map(len, tokens)) / max(passes, 1)
+                chosen = options | {"max_new_tokens": limit}
+                found = [
+                    ours(view.model, chosen, prompts[start : start + IDENTICAL_BATCH])
+                    for start in range(0, len(prompts), IDENTICAL_BATCH)
+                ]
+                tokens = [text for texts, _ in found for text in texts]
+                rate = sum(map(len, tokens)) / max(sum(passes for _, passes in found), 1)
                 print(f"{f'{view.name}, {name}':44} {agreement(plain, prompts, tokens, wanted)} {rate:6.2f}")
 
 
@@ -226,7 +227,7 @@ def main(arguments: list[str] | None = None) -> None:
     if args.identical:
         identical(views, plain, prompts_of(args, args.identical), args.max_new_tokens)
     drafter = shallow(plain, args.drafter_layers).pack("lossless")
-    for view in views:
+    for view in views if args.contexts else ():
         # Longer than it was made for: what counts here is what a pass costs, not what it says.
         most = max(args.contexts, default=0) + args.max_new_tokens
         view.model.config = dataclasses.replace(view.model.config, max_length=most)

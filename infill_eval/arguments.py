@@ -130,7 +130,7 @@ def _add_compare(commands: Commands) -> None:
     compare.add_argument("--temperature", type=float, default=0.0, help="0, greedy, by default")
     compare.add_argument("--draft-length", type=int, help="of the any-subset model (default: chosen from stored costs)")
     compare.add_argument("--batches", type=int, nargs="+", default=[1, 4])
-    compare.add_argument("--repeats", type=int, default=3)
+    compare.add_argument("--repeats", type=int, default=2)
     compare.add_argument("--seed", type=int, default=0)
     compare.add_argument("--no-memory", dest="memory", action="store_false", help="without a process a method")
     compare.add_argument("--out", type=Path, required=True)

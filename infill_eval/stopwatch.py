@@ -1,7 +1,7 @@
 """A fair stopwatch: what is compared takes turns, so that a slow moment of the machine meets all of it.
 
 Absolute times depend on the machine and on what else it does. So every repeat runs everything once, in turn, and a
-ratio is taken within its repeat before the median over repeats.
+ratio is taken within its repeat (and part) before the median over them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Turns(NamedTuple, Generic[Result]):
-    """What every run took in each repeat, and what it returned last."""
+    """What every run took in each repeat (and part), and what it returned last."""
 
     seconds: dict[str, list[float]]
     results: dict[str, Result]
@@ -27,15 +27,38 @@ def take_turns(
     runs: Mapping[str, Callable[[], Result]], repeats: int, *, track: Track[Any] = untracked, label: str = ""
 ) -> Turns[Result]:
     """Run everything once for nothing and then ``repeats`` times on the clock, in turn."""
+    turns = take_turns_by_parts({name: [run] for name, run in runs.items()}, repeats, track=track, label=label)
+    return Turns(turns.seconds, {name: results[0] for name, results in turns.results.items()})
+
+
+def take_turns_by_parts(
+    runs: Mapping[str, Sequence[Callable[[], Result]]], repeats: int, *, track: Track[Any] = untracked, label: str = ""
+) -> Turns[list[Result]]:
+    """Like ``take_turns``, of work that falls into parts: all run the first part, then all the second, and so on.
+
+    A machine drifts within a minute, so the shorter a turn, the fairer the ratio.
+
+    Args:
+        runs: the parts of each, equally many and doing the same work.
+        repeats: of all parts; the first part is run once more before, for nothing.
+        track: shows progress.
+        label: of the bar.
+
+    Returns:
+        Seconds of every part in every repeat, in the same order for all, and the results of all parts.
+    """
+    parts = list(zip(*runs.values(), strict=True))
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    results: dict[str, Result] = {}
-    for repeat in track(range(-1, repeats), repeats + 1, label):
-        for name, run in runs.items():
+    results: dict[str, list[Result]] = {name: [] for name in runs}
+    for run in parts[0]:
+        run()
+    for number in track(range(repeats * len(parts)), repeats * len(parts), label):
+        for name, run in zip(runs, parts[number % len(parts)], strict=True):
             start = time.perf_counter()
-            results[name] = run()
-            if repeat >= 0:
-                seconds[name].append(time.perf_counter() - start)
-    return Turns(seconds, results)
+            result = run()
+            seconds[name].append(time.perf_counter() - start)
+            results[name].append(result)
+    return Turns(seconds, {name: found[-len(parts) :] for name, found in results.items()})
 
 
 def speed_against(baseline: Sequence[float], own: Sequence[float]) -> float:

@@ -55,10 +55,13 @@ class MarsModule(CausalModule):
 def held_out_figures(network: CausalModel, batches: list[CausalBatch], block: int) -> dict[str, float]:
     """Nats a token of both copies, and how often a draft at each offset is what greedy decoding would write.
 
-    ``kept1`` is the row of the first mask: it predicts one token beyond what the row before it decides.
+    ``kept1`` is the row of the first mask: it predicts one token beyond what the row before it decides. How often that
+    is so where all masks before it in the block are right becomes the network's ``acceptance``, which goes into its
+    checkpoint.
     """
     nats, count = torch.zeros(2), 0
     agreed, asked = torch.zeros(block), torch.zeros(block)
+    kept, reached = torch.zeros(block), torch.zeros(block)
     for batch in batches:
         size = int(batch.is_response.sum())
         losses = mars_loss(
@@ -67,12 +70,17 @@ def held_out_figures(network: CausalModel, batches: list[CausalBatch], block: in
         nats, count = nats + size * torch.stack(losses).cpu(), count + size
         clean, noisy = both_copies(network, batch.tokens, batch.is_response, batch.documents, block)
         same = (network.logits(clean).argmax(-1) == network.logits(noisy).argmax(-1)).cpu()
-        from_start = _positions(batch) % block
+        from_start, are_right = _positions(batch) % block, torch.ones_like(same)
         for offset in range(block):
             rows = batch.is_response.cpu() & (from_start == offset)
             agreed[offset] += (same & rows).sum()
             asked[offset] += rows.sum()
+            reaching = rows & are_right
+            kept[offset] += (same & reaching).sum()
+            reached[offset] += reaching.sum()
+            are_right = (same & reaching).roll(1, dims=1)
     share = agreed / asked.clamp(min=1)
+    network.acceptance = tuple((kept / reached.clamp(min=1)).tolist())
     noisy, clean = (nats / max(count, 1)).tolist()
     return {"density": clean, "noisy": noisy, **{f"kept{i + 1}": float(each) for i, each in enumerate(share)}}
 

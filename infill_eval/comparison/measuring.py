@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from infill_eval.comparison.judging import Judge, Verdict, compared, distinct, is_greedy, leading, nats
@@ -20,7 +20,7 @@ from infill_eval.comparison.options import CompareOptions
 from infill_eval.comparison.pieces import Piece
 from infill_eval.comparison.tracing import trace
 from infill_eval.estimates import Estimate
-from infill_eval.stopwatch import speed_against, take_turns
+from infill_eval.stopwatch import speed_against, take_turns_by_parts
 from infill_eval.tracking import Track, untracked
 
 
@@ -28,8 +28,8 @@ class Took(NamedTuple):
     """What one method took at one batch size.
 
     Attributes:
-        seconds_a_token: median over repeats.
-        ratio: how much faster than the baseline, within a repeat.
+        seconds_a_token: over all repeats.
+        ratio: how much faster than the baseline: the median over batches and repeats of the ratio within one.
         fewer_passes: the baseline's passes over its own, a batch taking as many as its slowest piece.
     """
 
@@ -202,27 +202,27 @@ def _time(
     took: dict[str, dict[int, Took]] = {method.name: {} for method in methods}
     num_tokens = sum(len(piece.truth) for piece in pieces)
     for batch in options.batches:
-        runs = {method.name: partial(_passes, method, pieces, batch, options) for method in methods}
-        turns = take_turns(runs, options.repeats, track=track, label=f"{task}: batch {batch}")
+        starts = range(0, len(pieces), batch)
+        runs = {
+            method.name: [partial(_passes, method, pieces[start : start + batch], options, start) for start in starts]
+            for method in methods
+        }
+        turns = take_turns_by_parts(runs, options.repeats, track=track, label=f"{task}: batch {batch}")
         first = methods[0].name
         for name, seconds in turns.seconds.items():
             took[name][batch] = Took(
-                seconds_a_token=median(seconds) / num_tokens,
+                seconds_a_token=sum(seconds) / (options.repeats * num_tokens),
                 ratio=speed_against(turns.seconds[first], seconds),
-                fewer_passes=turns.results[first] / turns.results[name],
+                fewer_passes=sum(turns.results[first]) / sum(turns.results[name]),
             )
     return took
 
 
-def _passes(method: Method, pieces: Sequence[Piece], batch: int, options: CompareOptions) -> int:
-    """Decode all pieces in batches; each batch takes as many passes as its slowest piece."""
-    passes = 0
-    for start in range(0, len(pieces), batch):
-        given = pieces[start : start + batch]
-        seeds = [options.seed + start + number for number in range(len(given))]
-        made = method.write(given, temperature=options.temperature, seed=seeds)
-        passes += max(one.passes for one in made)
-    return passes
+def _passes(method: Method, pieces: Sequence[Piece], options: CompareOptions, start: int) -> int:
+    """Decode a batch, whose first piece has the number ``start``; it takes as many passes as its slowest piece."""
+    seeds = [options.seed + start + number for number in range(len(pieces))]
+    made = method.write(pieces, temperature=options.temperature, seed=seeds)
+    return max(one.passes for one in made)
 
 
 def _memory(one: Contestant, method: Method, pieces: Sequence[Piece], options: CompareOptions) -> Memory | None:

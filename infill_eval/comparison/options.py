@@ -20,7 +20,7 @@ class CompareOptions:
         tokens: tokens of a blank.
         temperature: 0 is greedy.
         batches: batch sizes that are timed.
-        repeats: timings of each, of which the median is shown; one more before them warms up.
+        repeats: timings of each batch of each method, all by turns.
         seed: of pieces and samples.
         draft_length: drafts a round of the any-subset model; ``None`` lets the library choose.
         memory: whether to measure memory, in a process a method.
@@ -31,7 +31,7 @@ class CompareOptions:
     tokens: int = 48
     temperature: float = 0.0
     batches: tuple[int, ...] = (1, 4)
-    repeats: int = 3
+    repeats: int = 2
     seed: int = 0
     draft_length: int | None = None
     memory: bool = True

@@ -27,7 +27,7 @@ def alone(family: str, prompt: Tensor, tau: float) -> mars.Generated:
 def test_within_one_block_of_the_cache_it_is_our_threshold_decoding(family: str, tau: float) -> None:
     """Nothing waits then, so texts and passes of the batch are ours, and the passes those of the slowest."""
     prompts = ragged_prompts(5)
-    made = published_batch(network(family), prompts, LIMIT, tau=tau, block=BLOCK, cache_block=LIMIT)
+    made = published_batch(network(family), prompts, max_new_tokens=LIMIT, tau=tau, block=BLOCK, cache_block=LIMIT)
     ours = [alone(family, prompt, tau) for prompt in prompts]
     assert made.tokens == [list(result.token_ids) for result in ours]
     assert made.num_passes == max(result.stats.nfe for result in ours)
@@ -38,7 +38,9 @@ def test_a_batch_is_its_sequences_but_waits_at_every_block(cache_block: int) -> 
     model, prompts = network("qwen2"), ragged_prompts(5)
 
     def run(some: list[Tensor], limit: int = LIMIT) -> list[list[int]]:
-        made = published_batch(model, some, limit, tau=SOMETIMES_SURE, block=BLOCK, cache_block=cache_block)
+        made = published_batch(
+            model, some, max_new_tokens=limit, tau=SOMETIMES_SURE, block=BLOCK, cache_block=cache_block
+        )
         passes.append(made.num_passes)
         return made.tokens
 
@@ -62,14 +64,14 @@ def test_a_batch_is_its_sequences_but_waits_at_every_block(cache_block: int) -> 
 
 def test_a_model_that_is_never_sure_decides_greedily_one_token_a_pass() -> None:
     prompts = ragged_prompts(4)
-    made = published_batch(network("llama"), prompts, LIMIT, tau=NEVER_SURE, block=BLOCK, cache_block=8)
+    made = published_batch(network("llama"), prompts, max_new_tokens=LIMIT, tau=NEVER_SURE, block=BLOCK, cache_block=8)
     assert made.tokens == [list(alone("llama", prompt, 1.0).token_ids) for prompt in prompts]
 
 
 def test_a_model_that_is_always_sure_takes_a_block_a_pass() -> None:
     """Eight tokens of the cache's block are two passes of four; the last four of twenty are one."""
     model = network("qwen3", eos_ids=())
-    made = published_batch(model, ragged_prompts(3), LIMIT, tau=ALWAYS_SURE, block=BLOCK, cache_block=8)
+    made = published_batch(model, ragged_prompts(3), max_new_tokens=LIMIT, tau=ALWAYS_SURE, block=BLOCK, cache_block=8)
     assert made.num_passes == 2 + 2 + 1
     assert [len(text) for text in made.tokens] == [LIMIT] * 3
 

@@ -12,6 +12,8 @@ from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.documents import starts_and_positions
 from anyorder.adapters.mars import causal_loss, mars_loss, noisy_mask
 from anyorder.adapters.mars.objective import both_copies
+from training.causal_data import CausalBatch
+from training.mars_module import held_out_figures
 
 TOLERANCE = 1e-5
 
@@ -48,6 +50,33 @@ def test_one_noisy_row_of_a_sequence_sees_a_fully_clean_past(block: int) -> None
     clean = torch.cat([torch.ones(length), (torch.arange(length) < prompt).float()]).bool()
     supervised = range(prompt - 1, length - 1)
     assert [row for row in supervised if bool(clean[visible[row]].all())] == [prompt - 1]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_acceptance_is_how_often_a_mask_is_right_where_those_before_it_in_its_block_are(packed: bool) -> None:
+    block, length = 3, 40
+    model = network("qwen3")
+    with torch.no_grad():  # few tokens are ever likeliest, so that masks are right now and then
+        model.embedding[4:] *= 0.02
+    tokens, is_response = torch.randint(VOCAB, (8, length)), torch.ones(8, length, dtype=torch.bool)
+    is_response[:4, :5] = False
+    documents = (torch.arange(length) >= 20).long().expand(8, -1) if packed else None
+    held_out_figures(model, [CausalBatch(tokens, is_response, documents, (0, None), [])], block)
+    clean, noisy = both_copies(model, tokens, is_response, documents, block)
+    same = model.logits(clean).argmax(-1) == model.logits(noisy).argmax(-1)
+    reached, kept = [0] * block, [0] * block
+    for row in range(8):
+        for begin, end in ((0, 20), (20, length)) if packed else ((0, length),):
+            for first in range(begin, end, block):
+                for offset, place in enumerate(range(first, min(first + block, end))):
+                    if not is_response[row, place]:
+                        break
+                    reached[offset] += 1
+                    if not same[row, place]:
+                        break
+                    kept[offset] += 1
+    assert min(kept) > 0
+    assert model.acceptance == pytest.approx([right / asked for right, asked in zip(kept, reached, strict=True)])
 
 
 @pytest.fixture

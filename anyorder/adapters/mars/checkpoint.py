@@ -46,6 +46,7 @@ def save(model: CausalModel, directory: str | Path, *, base: str | None = None) 
         "block": model.block,
         "sees_both_ways": model.sees_both_ways,
         "mask_id": model.mask_id,
+        "acceptance": list(model.acceptance),
         "lora": {"rank": added_loras[0].rank, "alpha": added_loras[0].alpha} if added_loras else None,
         **({"base": None, "base_hash": None} if base is None else base_settings(model, directory, base)),
     }
@@ -76,6 +77,7 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         attach_lora(model, rank=settings["lora"]["rank"], alpha=settings["lora"]["alpha"])
     model.load_state_dict(load_file(directory / _WEIGHTS), strict=False)
     model.block, model.sees_both_ways, model.mask_id = (settings[key] for key in ("block", "sees_both_ways", "mask_id"))
+    model.acceptance = tuple(settings.get("acceptance", ()))  # older files have none
     return model.requires_grad_(False).eval()
 
 
