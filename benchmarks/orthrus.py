@@ -1,6 +1,6 @@
 """Orthrus against plain cached autoregressive decoding: tokens a pass, seconds, equal texts, memory, in one run.
 
-    python -m benchmarks.orthrus runs/orthrus-8/best runs/orthrus-8-published/best     # views that save_view wrote
+    python -m benchmarks.orthrus runs/orthrus-8/best models/mini-orthrus-8-published     # views that save_view wrote
     python -m benchmarks.orthrus --smoke                                               # random tiny ones: does it run
 
 Every method runs on packed linear layers, and all take turns, so that a slow moment of the machine meets each of them;
@@ -179,8 +179,13 @@ def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[
     views = []
     for path in args.views:
         model = orthrus.load(path)
-        views.append(View(f"{path.parent.name}, K = {model.block}", model.pack("lossless")))
+        views.append(View(f"{called(path)}, K = {model.block}", model.pack("lossless")))
     return views, causal.load(base_of(args.views[0])), prompts_of(args, args.prompts)
+
+
+def called(path: Path) -> str:
+    """What a view is called: a run, whose best or last it is, or its own directory."""
+    return path.parent.name if path.name in ("best", "last") else path.name
 
 
 def prompts_of(args: argparse.Namespace, count: int) -> list[Tensor]:

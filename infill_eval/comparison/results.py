@@ -78,9 +78,10 @@ def _legend(first: str, options: CompareOptions) -> tuple[str, ...]:
     return (
         f"{options.pieces} pieces, {options.tokens} tokens each behind up to {options.context}, {drawn}; no id ends a "
         "text.",
-        f"ms a token, the median of {options.repeats} repeats, each of which runs all methods in turn; speed against "
-        f"{first}, within a repeat; pass cost: a pass in passes of {first}, T(R) / T(1), R being rows a pass; pays at: "
-        f"batch sizes at which it is more than {_NOISE:.0%} faster than {first}.",
+        f"ms a token over {options.repeats} repeats, in which all methods take turns batch by batch; speed against "
+        f"{first}: the median of the ratios within a batch and repeat; pass cost: a pass in passes of {first}, "
+        f"T(R) / T(1), R being rows a pass; pays at: batch sizes at which it is more than {_NOISE:.0%} faster than "
+        f"{first}.",
         "nats a token under the method's own model, one token at a time (its reference), of what was written and of "
         "what stood there; the latter compares models. An any-subset model gives its special tokens no mass in either.",
         "first right: tokens of the truth before the first wrong one; exact: share of blanks that are the truth; dist: "
