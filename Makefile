@@ -37,7 +37,7 @@ bench: $(VENV)/.installed-dev ## seconds a pass against the floor, and against t
 docs: $(VENV)/.installed-docs ## the documentation site, into site/; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-notebooks: docs ## run the notebooks and render them, into site/notebooks/
+notebooks: docs $(VENV)/.installed-dev ## run the notebooks and render them, into site/notebooks/
 	@PYTHONPATH=$(CURDIR) $(BIN)/jupyter nbconvert --to html --execute --output-dir site/notebooks notebooks/*.ipynb
 
 $(BIN)/python:

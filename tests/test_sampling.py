@@ -116,10 +116,10 @@ def test_log_density_can_be_differentiated() -> None:
         ({"temperature": -1.0}, ValueError, "temperature must be a finite number of at least 0 .* got -1.0"),
         ({"temperature": math.nan}, ValueError, "temperature .* got nan"),
         ({"temperature": math.inf}, ValueError, "temperature .* got inf"),
-        ({"temperature": "hot"}, TypeError, "temperature must be a number; got 'hot'"),
+        ({"temperature": "hot"}, TypeError, "temperature must be a number; got 'hot' .str."),
         ({"temperature": True}, TypeError, "temperature must be a number; got True"),
         ({"top_k": 0}, ValueError, "top_k must be at least 1 .* got 0"),
-        ({"top_k": 2.0}, TypeError, "top_k must be an integer or None; got 2.0"),
+        ({"top_k": 2.0}, TypeError, "top_k must be an integer or None; got 2.0 .float."),
         ({"top_k": True}, TypeError, "top_k must be an integer"),
         ({"top_p": 0.0}, ValueError, r"top_p must lie in \(0, 1\] .* got 0.0"),
         ({"top_p": 2}, ValueError, "top_p .* got 2"),
@@ -149,6 +149,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     given_options = Sampling(temperature=np.float32(0.5), top_k=np.int64(3), top_p=np.float64(0.9))
     assert given_options == Sampling(temperature=0.5, top_k=3, top_p=0.9)
     assert isinstance(given_options.top_k, int)
+    assert type(given_options.temperature) is type(given_options.top_p) is float
 
 
 def test_a_number_too_large_for_a_float_is_refused() -> None:

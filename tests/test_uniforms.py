@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -36,6 +38,19 @@ def test_each_token_owns_an_interval_as_long_as_its_probability(weights: list[fl
         inside = 1 - edges[token] - (edges[token + 1] - edges[token]) * shares
         drawn = Given(inside[None]).categorical(probs.expand(1, 3, -1), torch.ones(1, 3, dtype=torch.bool))
         assert drawn.tolist() == [[token] * 3]
+
+
+def test_every_draw_is_from_its_own_row_whatever_mass_the_others_have() -> None:
+    probs = torch.rand(3, 4, 6, dtype=torch.float64) ** 4 * torch.tensor([1e-3, 1.0, 7.0, 20.0])[:, None]
+    probs[:, :, 2] = 0
+    numbers = torch.rand(3, 4, dtype=torch.float64)
+    drawn = Given(numbers).categorical(probs, torch.ones(3, 4, dtype=torch.bool))
+    for row, column in itertools.product(range(3), range(4)):
+        weights = probs[row, column].tolist()
+        threshold = sum(weights) * (1 - float(numbers[row, column]))
+        reached = enumerate(zip(weights, itertools.accumulate(weights), strict=True))
+        token = next(token for token, (weight, total) in reached if weight and total >= threshold)
+        assert int(drawn[row, column]) == token
 
 
 @given(weights=WEIGHTS, dtype=st.sampled_from([torch.float32, torch.float64]))

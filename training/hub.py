@@ -95,10 +95,15 @@ def open_hub(name: str, config: str | None, offline: str) -> IterableDataset:
         offline: what works without the Hub, for the error.
 
     Raises:
-        ValueError: if it cannot be had.
+        ValueError: if it cannot be had, or ``datasets`` is not installed.
     """
-    from datasets import load_dataset
-
+    try:
+        from datasets import load_dataset
+    except ModuleNotFoundError:
+        raise ValueError(
+            f"--data {name} is streamed by the package datasets, which is not installed: pip install "
+            f"'anyorder[corpora]' (from a clone '.[corpora]')\n{offline}"
+        ) from None
     known = KNOWN.get(name, HubName(name))
     try:
         source = _locate(known.repository)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,11 @@ def test_the_command_trains_on_a_local_copy_and_goes_on_in_it(
     assert whole["fit"]["steps"] == cut["fit"]["steps"] == 12
     assert all(torch.equal(value, cut["state_dict"][name]) for name, value in whole["state_dict"].items())
     assert whole["FitData"] == cut["FitData"]
+
+
+def test_without_the_package_that_streams_the_error_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    assert main(["--data", "openwebtext", "--out", str(tmp_path / "run")]) == 2
+    assert "streamed by the package datasets, which is not installed" in capsys.readouterr().err
