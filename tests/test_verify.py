@@ -116,3 +116,19 @@ def test_a_row_without_drafts_draws_its_bonus_from_p() -> None:
     p = torch.tensor([[[0.0, 0.0, 1.0]]])
     verdict = verify(drafts, p, torch.tensor([0]), YES, uniforms=Uniforms([1]))
     assert (int(verdict.num_kept), int(verdict.final)) == (0, 2)
+
+
+def test_a_batch_is_judged_row_by_row() -> None:
+    """One draft with no residual left, one that p rules out, and a sequence that neither drafts nor goes on."""
+    q = torch.tensor([[[0.1, 0.2, 0.7]], [[0.5, 0.5, 0.0]], [[1.0, 0.0, 0.0]]])
+    p = torch.stack([q[:, 0] * torch.tensor([[0.8], [0.0], [1.0]]), torch.tensor([[0.0, 0.0, 1.0]] * 3)], 1)
+    p[1, 0] = torch.tensor([0.0, 0.0, 1.0])
+    drafts = Drafts(torch.tensor([[2], [1], [0]]), q, torch.zeros(3, dtype=torch.long))
+    for seed in range(60):
+        uniforms = Uniforms([seed, seed + 1, seed + 2])
+        bonus = torch.tensor([False, True, False])
+        verdict = verify(drafts, p, torch.tensor([1, 1, 0]), bonus, uniforms=uniforms)
+        assert verdict.num_kept.tolist() == [1, 0, 0]
+        assert int(verdict.final[1]) == 2
+        # The third took no number.
+        assert torch.equal(uniforms.draw(torch.tensor([0, 0, 1]))[2], Uniforms([seed + 2]).draw(torch.tensor([1]))[0])
