@@ -129,6 +129,6 @@ def test_a_batch_is_judged_row_by_row() -> None:
         bonus = torch.tensor([False, True, False])
         verdict = verify(drafts, p, torch.tensor([1, 1, 0]), bonus, uniforms=uniforms)
         assert verdict.num_kept.tolist() == [1, 0, 0]
-        assert int(verdict.final[1]) == 2
+        assert verdict.final.tolist() == [0, 2, 0]  # nothing, the correction, nothing
         # The third took no number.
         assert torch.equal(uniforms.draw(torch.tensor([0, 0, 1]))[2], Uniforms([seed + 2]).draw(torch.tensor([1]))[0])
