@@ -95,8 +95,9 @@ def open_material(config: CausalConfig, block: int) -> Material:
 def open_codec(config: CausalConfig, documents: Documents | None, start: Start | None) -> Any:
     """The vocabulary: of the model the run starts from, a SentencePiece model that was given, or a fresh one."""
     if start is not None:
-        own = Path(start.place) / VOCABULARY
-        return SentencePieceCodec.from_file(own) if own.is_file() else _pretrained_codec(start)
+        own = [place / VOCABULARY for place in (Path(start.place), Path(config.run.init_from or ""))]
+        found = [path for path in own if path.is_file()]
+        return SentencePieceCodec.from_file(found[0]) if found else _pretrained_codec(start)
     path = config.data.tokenizer or config.run.out / VOCABULARY
     if not path.is_file():
         if documents is None:

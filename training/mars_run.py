@@ -82,7 +82,8 @@ def _opened(start: Start) -> tuple[CausalModel, str | None]:
     """The model, and what a LoRA of it is to name as its base."""
     if start.kind in ("hub", "model"):
         return causal.load(start.place), start.place
-    return mars.load(start.place), base_of(start.place) if start.kind == "lora" else start.place
+    network = mars.load(start.place)
+    return network, base_of(start.place) if loras(network) else start.place
 
 
 def _check_mask_id(mask_id: int, network: CausalModel, codec: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -209,6 +210,22 @@ def test_training_from_a_lora_goes_on_with_it_and_spares_the_same_base(
         assert torch.allclose(after[name], tensor, atol=1e-6), name
         assert name == "mask_embedding" or name not in whole or torch.equal(after[name], whole[name]), name
     assert any(not torch.equal(after[name], tensor) for name, tensor in before.items() if name.endswith(".up"))
+
+
+def test_a_lora_that_was_saved_with_its_base_goes_on_so(lora: Path, chat: list[str], tmp_path: Path) -> None:
+    mars.save(mars.load(lora / "best"), tmp_path / "whole")
+    (tmp_path / "whole" / "tokenizer.model").write_bytes((lora / "best" / "tokenizer.model").read_bytes())
+    assert main(["--init_from", str(tmp_path / "whole"), *chat, "--out", str(tmp_path / "run")]) == 0
+    assert json.loads((tmp_path / "run" / "best" / "mars.json").read_text())["base"] is None
+
+
+def test_a_vocabulary_may_lie_in_the_run_instead_of_beside_its_model(
+    base: Path, chat: list[str], tmp_path: Path
+) -> None:
+    shutil.copytree(base / "best", tmp_path / "old" / "best")
+    (tmp_path / "old" / "best" / "tokenizer.model").rename(tmp_path / "old" / "tokenizer.model")
+    assert main(["--init_from", str(tmp_path / "old"), *chat, "--out", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run" / "best" / "tokenizer.model").read_bytes() == (base / "tokenizer.model").read_bytes()
 
 
 @pytest.mark.parametrize(
