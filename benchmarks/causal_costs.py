@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from itertools import accumulate
 from statistics import median
 from typing import Any
 
@@ -19,6 +18,7 @@ import torch
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
+from benchmarks.costs import as_table
 from infill_eval.comparison.methods import as_list
 from infill_eval.stopwatch import take_turns
 from infill_eval.tracking import bar
@@ -49,10 +49,9 @@ def random_model(shape: dict[str, int]) -> CausalModel:
 
 def decode(model: CausalModel, **options: Any) -> mars.Generated:
     """Continue a prompt so."""
-    prompts = [torch.arange(PROMPT)]
-    return as_list(mars.generate(model, prompts, mode="verify", block=8, max_new_tokens=TOKENS, eos_ids=(), **options))[
-        0
-    ]
+    prompt = torch.arange(PROMPT)
+    result = mars.generate(model, prompt, mode="verify", block=8, max_new_tokens=TOKENS, eos_ids=(), **options)
+    return as_list(result)[0]
 
 
 @torch.no_grad()
@@ -72,11 +71,9 @@ def main() -> None:
             rows = (result.stats.rows - PROMPT) / result.stats.nfe
             found.append((rows, median(turns.seconds[way]) / result.stats.nfe))
         found.sort()
-        base = found[0][1]
-        # More rows never cost less: where the clock says so it is noise.
-        costs = tuple(round(cost / base, 2) for cost in accumulate((cost for _, cost in found), max))
-        print(f"{name} = PassCosts(rows={tuple(round(rows) for rows, _ in found)}, costs={costs})", flush=True)
-        print(f'"""{base * 1e3:.2f} ms a pass of one row."""', flush=True)
+        seconds = [cost for _, cost in found]
+        print(f"{name} = {as_table([round(rows) for rows, _ in found], seconds)}", flush=True)
+        print(f'"""{seconds[0] * 1e3:.2f} ms a pass of one row."""', flush=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -39,12 +40,17 @@ ONE_PASS = (
 TWO_PASS = (SEQUENTIAL, *(Way("assd", length) for length in (2, 3, 4, 6, 8)))
 
 
+def as_table(rows: Sequence[int], seconds: Sequence[float]) -> str:
+    """Costs as they stand in the library; more rows never cost less: where the clock says so it is noise."""
+    relative = tuple(round(cost / seconds[0], 2) for cost in accumulate(seconds, max))
+    return f"PassCosts(rows={tuple(rows)}, costs={relative})"
+
+
 def print_table(label: str, ways: tuple[Way, ...], found: dict[Way, list[Stats]]) -> None:
-    """One table as it stands in the library; more rows never cost less: where the clock says so it is noise."""
+    """One table as it stands in the library."""
     rows = [round(found[way][0].rows / found[way][0].rounds) for way in ways]
     costs = [statistics.median(stats.seconds / stats.rounds for stats in found[way]) for way in ways]
-    relative = tuple(round(cost / costs[0], 2) for cost in accumulate(costs, max))
-    print(f"    {label}=PassCosts(rows={tuple(rows)}, costs={relative}),")
+    print(f"    {label}={as_table(rows, costs)},")
 
 
 def measure(network: XLNet, task: Task, repeats: int) -> dict[Way, list[Stats]]:

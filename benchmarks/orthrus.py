@@ -34,6 +34,7 @@ from benchmarks.causal_runs import COLUMNS, Run, by_transformers, code_prompts, 
 from benchmarks.orthrus_baselines import against_itself, cache_bytes, shallow, with_own_cache
 from infill_eval.comparison.judging import causal_logits, compared, distinct
 from infill_eval.comparison.methods import as_list
+from infill_eval.comparison.models import run_name
 from infill_eval.comparison.row_costs import row_costs
 from infill_eval.tracking import bar
 from training import templated
@@ -179,13 +180,8 @@ def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[
     views = []
     for path in args.views:
         model = orthrus.load(path)
-        views.append(View(f"{called(path)}, K = {model.block}", model.pack("lossless")))
+        views.append(View(f"{run_name(path)}, K = {model.block}", model.pack("lossless")))
     return views, causal.load(base_of(args.views[0])), prompts_of(args, args.prompts)
-
-
-def called(path: Path) -> str:
-    """What a view is called: a run, whose best or last it is, or its own directory."""
-    return path.parent.name if path.name in ("best", "last") else path.name
 
 
 def prompts_of(args: argparse.Namespace, count: int) -> list[Tensor]:

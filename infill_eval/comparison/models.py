@@ -229,5 +229,11 @@ def _label(kind: Kind, path: Path) -> str:
     """What tables call a model: its kind and the name of its run."""
     if kind == "causal":
         return "AR"
-    name = path.resolve().parent.name if path.resolve().name in ("best", "last") else path.resolve().name
+    name = run_name(path)
     return name if kind in name.lower() else f"{kind} {name}"
+
+
+def run_name(path: Path) -> str:
+    """The name of a model's directory, or of the run whose best or last it is."""
+    place = path.resolve()
+    return place.parent.name if place.name in ("best", "last") else place.name

@@ -12,10 +12,17 @@ from torch import Tensor
 from anyorder.adapters import orthrus
 from anyorder.adapters.causal import CausalConfig, CausalModel, to_transformers
 from anyorder.adapters.causal.added import added
+from anyorder.draft_length import DraftLengthPolicy, PassCosts
 
 NAMES = {"qwen2": "Qwen2", "qwen3": "Qwen3", "llama": "Llama"}
 FAMILIES = tuple(NAMES)
 VOCAB = 13
+EAGER = DraftLengthPolicy(
+    costs=PassCosts(rows=(1, 100), costs=(1.0, 1.5)), acceptance=(0.6, 0.5, 0.4), prior_weight=1.0
+)
+"""Drafts as long as drafts are kept."""
+MOODY = DraftLengthPolicy(costs=PassCosts(rows=(1, 2), costs=(1.0, 1.3)), acceptance=(0.5, 0.4), prior_weight=0.5)
+"""Changes its mind after a draft or two."""
 SHAPE: dict[str, Any] = {
     "vocab_size": VOCAB,
     "hidden_size": 32,

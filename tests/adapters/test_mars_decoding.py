@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from causal_models import (
+    EAGER,
     FAMILIES,
     causal_logits,
     greedy_by_transformers,
@@ -23,27 +24,23 @@ from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.drafted import Constant, confidence_of, decode_verified
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.adapters.mars.decoding import Thresholds, decode_threshold
-from anyorder.draft_length import DraftLengthPolicy, PassCosts
 from anyorder.sampling import Sampling
 from anyorder.uniforms import Uniforms
 
-POLICY = DraftLengthPolicy(
-    costs=PassCosts(rows=(1, 100), costs=(1.0, 1.5)), acceptance=(0.6, 0.5, 0.4), prior_weight=1.0
-)
 VERIFY: dict[str, dict[str, Any]] = {
     "linear": {"mode": "verify"},
     "quadratic": {"mode": "verify", "lookahead": "quadratic"},
     "linear, a mask more": {"mode": "verify", "masks": 4},
     "quadratic, block of two": {"mode": "verify", "lookahead": "quadratic", "block": 2},
     "no masks": {"mode": "verify", "masks": 0},
-    "adaptive": {"mode": "verify", "policy": POLICY},
+    "adaptive": {"mode": "verify", "policy": EAGER},
 }
 METHODS: dict[str, dict[str, Any]] = {
     "tau = 1": {"tau": 1.0},
     "tau = 0.3": {"tau": 0.3},
     "tau = 0": {"tau": 0.0, "masks": 4},
     **VERIFY,
-    "adaptive, T = 1": {"mode": "verify", "policy": POLICY, "masks": 4, "temperature": 1.0, "seed": 3},
+    "adaptive, T = 1": {"mode": "verify", "policy": EAGER, "masks": 4, "temperature": 1.0, "seed": 3},
     "linear, T = 1": {"mode": "verify", "temperature": 1.0, "seed": 11},
     "quadratic, T = 0.7, top-k, top-p": {
         "mode": "verify",
@@ -202,7 +199,7 @@ def test_drafts_that_are_all_wrong_cost_no_pass(lookahead: Any, drafting: int) -
 
 
 def test_a_policy_drafts_where_that_pays_and_stops_where_no_draft_is_kept() -> None:
-    options: dict[str, Any] = {"mode": "verify", "policy": POLICY, "max_new_tokens": 60}
+    options: dict[str, Any] = {"mode": "verify", "policy": EAGER, "max_new_tokens": 60}
     right, wrong = (mars.generate(stubborn(5, drafted), [3, 4], **options).stats for drafted in (5, 6))
     assert right.nfe <= 20
     assert wrong.nfe == 60
@@ -352,7 +349,7 @@ def test_a_session_shares_nothing_between_calls() -> None:
     ("options", "error", "message"),
     [
         ({"temperature": 1.0}, ValueError, "threshold mode is greedy: .* needs mode='verify'"),
-        ({"policy": POLICY}, ValueError, "threshold mode keeps what tau says: a policy is of mode='verify'"),
+        ({"policy": EAGER}, ValueError, "threshold mode keeps what tau says: a policy is of mode='verify'"),
         ({"mode": "verify", "policy": 3}, TypeError, "policy must be a DraftLengthPolicy or None; got int"),
         ({"mode": "fast"}, ValueError, "threshold, verify; got 'fast'"),
         ({"lookahead": "cubic"}, ValueError, "linear, quadratic; got 'cubic'"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from branches import EnumeratedUniforms, output_distribution
-from causal_models import FAMILIES
+from causal_models import FAMILIES, MOODY
 from enumerated_texts import CAUGHT, EOS, EXACT, LIMITS, NUM_TEXTS, PROMPTS, SAMPLINGS, code_of, model_of, wanted
 from joint import total_variation
 from torch import Tensor
@@ -18,7 +18,7 @@ from anyorder.adapters.causal.drafted import Constant, decode_verified
 from anyorder.adapters.causal.plan import Plan
 from anyorder.adapters.causal.policy import Adaptive
 from anyorder.adapters.causal.session import Layout, Session, Task
-from anyorder.draft_length import DraftLengthPolicy, PassCosts
+from anyorder.draft_length import DraftLengthPolicy
 from anyorder.drafting import Drafts
 from anyorder.sampling import Sampling
 from anyorder.uniforms import Uniforms
@@ -64,9 +64,8 @@ def test_verify_mode_draws_from_the_model(family: str, lookahead: str) -> None:
 
 
 def test_a_policy_that_changes_its_mind_draws_from_the_model_too() -> None:
-    moody = DraftLengthPolicy(costs=PassCosts(rows=(1, 2), costs=(1.0, 1.3)), acceptance=(0.5, 0.4), prior_weight=0.5)
     model, plainly = model_of("qwen3"), SAMPLINGS["plain"]
-    got = decoded(model, plainly, masks=2, lookahead="linear", policy=moody)
+    got = decoded(model, plainly, masks=2, lookahead="linear", policy=MOODY)
     assert total_variation(got, wanted(model, plainly)) <= EXACT
 
 

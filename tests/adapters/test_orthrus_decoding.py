@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from causal_models import (
+    EAGER,
     FAMILIES,
     VOCAB,
     greedy_by_transformers,
@@ -23,11 +24,8 @@ from anyorder.adapters import mars, orthrus
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.causal.rows import Rows
-from anyorder.draft_length import DraftLengthPolicy, PassCosts
 
 K, LENGTH = 4, 23
-FREE = PassCosts(rows=(1, 100), costs=(1.0, 1.5))
-POLICY = DraftLengthPolicy(costs=FREE, acceptance=(0.6, 0.5, 0.4), prior_weight=1.0)
 
 
 class Way(NamedTuple):
@@ -45,9 +43,9 @@ CYCLES = {
 }
 CHOSEN = {
     "denoised twice": Way("trainable", {"denoising": 2}),
-    "one pass, adaptive": Way("frozen", {"policy": POLICY}),
-    "two passes, adaptive": Way("frozen", {"cycle": "two-pass", "policy": POLICY}),
-    "anchor in the view, adaptive": Way("trainable", {"policy": POLICY}),
+    "one pass, adaptive": Way("frozen", {"policy": EAGER}),
+    "two passes, adaptive": Way("frozen", {"cycle": "two-pass", "policy": EAGER}),
+    "anchor in the view, adaptive": Way("trainable", {"policy": EAGER}),
     "one pass, sure ones": Way("frozen", {"confidence": 0.4}),
     "anchor in the view, sure ones": Way("trainable", {"confidence": 0.4}),
     "block of two": Way("trainable", {"block": 2}),
@@ -59,7 +57,7 @@ DRAWN = {
     "anchor in the view, T = 0.7, top-k, top-p": Way(
         "trainable", {"temperature": 0.7, "top_k": 9, "top_p": 0.9, "seed": 5}
     ),
-    "adaptive, T = 1": Way("frozen", {"policy": POLICY, "temperature": 1.0, "seed": 3}),
+    "adaptive, T = 1": Way("frozen", {"policy": EAGER, "temperature": 1.0, "seed": 3}),
     "long prompts in chunks": Way("trainable", {"chunk": 2}),
 }
 WAYS = {**CYCLES, **CHOSEN, **DRAWN}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from branches import EnumeratedUniforms, output_distribution
-from causal_models import FAMILIES, with_view
+from causal_models import FAMILIES, MOODY, with_view
 from enumerated_texts import EOS, EXACT, LIMITS, NUM_TEXTS, PROMPTS, SAMPLINGS, VOCAB, code_of, wanted
 from joint import total_variation
 from torch import Tensor
@@ -21,13 +21,10 @@ from anyorder.adapters.causal.rows import Rows
 from anyorder.adapters.causal.session import Session, Task
 from anyorder.adapters.orthrus.generating import layout_of, schedule_of
 from anyorder.adapters.orthrus.options import OrthrusOptions
-from anyorder.draft_length import DraftLengthPolicy, PassCosts
 from anyorder.drafting import Drafts
 
 CAUGHT = 1e-4
 """Six orders above what is exact; where drafts are mostly rejected, a mistake about those kept moves little."""
-MOODY = DraftLengthPolicy(costs=PassCosts(rows=(1, 2), costs=(1.0, 1.3)), acceptance=(0.5, 0.4), prior_weight=0.5)
-"""Changes its mind after a draft or two."""
 CYCLES: dict[str, tuple[Any, dict[str, Any]]] = {
     "one pass": ("frozen", {}),
     "every outcome": ("frozen", {"lookahead": "quadratic"}),

@@ -48,6 +48,11 @@ def adaptive(model: CausalModel) -> DraftLengthPolicy:
     return replace(policy, acceptance=model.acceptance) if model.acceptance else policy
 
 
+def most_masks(drafts: int) -> int:
+    """The most mask rows of a pass for a sequence, where it may ask for so many drafts in every outcome."""
+    return min(drafts * (drafts + 1), MOST_MASKS)
+
+
 def check_policy(policy: object) -> None:
     """Refuse what is no policy.
 
@@ -93,7 +98,7 @@ class Adaptive:
 @lru_cache(maxsize=1024)
 def one_pass_lengths(policy: DraftLengthPolicy, level: int, most: int) -> tuple[tuple[int, ...], ...]:
     """Drafts to ask for by drafts in hand (0 .. most) and outcome (0 .. most, none beyond those in hand)."""
-    held, extra = np.arange(most + 1)[:, None], np.arange(min(most * (most + 1), MOST_MASKS) + 1)
+    held, extra = np.arange(most + 1)[:, None], np.arange(most_masks(most) + 1)
     charge = policy.costs(held + 1 + extra) + _TIE * extra
     lengths = np.tril(cheapest(policy.survival(level, most), charge))
     return tuple(tuple(row) for row in lengths.tolist())

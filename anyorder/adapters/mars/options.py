@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from anyorder.adapters.causal.drafted import Confidence
-from anyorder.adapters.causal.policy import MOST_MASKS, check_policy
+from anyorder.adapters.causal.policy import check_policy, most_masks
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.integers import check_integer
 from anyorder.sampling import Sampling
@@ -76,7 +76,7 @@ class MarsOptions:
     def scratch(self) -> int:
         """The most slots a pass needs beside those of its tokens."""
         if self.policy is not None:
-            return min(self.num_masks * (self.num_masks + 1), MOST_MASKS)
+            return most_masks(self.num_masks)
         prepares_all = self.mode == "verify" and self.lookahead == "quadratic"
         return self.num_masks * (self.num_masks + 1 if prepares_all else 1)
 

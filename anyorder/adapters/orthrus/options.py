@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from anyorder.adapters.causal.drafted import Lookahead
-from anyorder.adapters.causal.policy import MOST_MASKS, Rounds, check_policy
+from anyorder.adapters.causal.policy import Rounds, check_policy, most_masks
 from anyorder.adapters.causal.request import as_number
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.integers import check_integer
@@ -93,7 +93,7 @@ class OrthrusOptions:
         if self.is_two_pass:
             return self.num_masks
         if self.policy is not None:
-            return min(self.num_masks * self.block, MOST_MASKS)
+            return most_masks(self.num_masks)
         return self.num_masks * (self.block if self.lookahead == "quadratic" else 1)
 
     @property
