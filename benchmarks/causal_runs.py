@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
@@ -21,25 +21,28 @@ from training.corpus import draw_window, load_texts
 from training.keyed import keyed_random
 
 Run = Callable[[list[Tensor]], tuple[list[list[int]], int]]
-"""Decodes some prompts; returns their texts, and the passes it took."""
+"""Decodes some prompts; returns their texts, and the passes it took, summed over sequences unless it says otherwise."""
 
 
 class Outcome(NamedTuple):
-    """What a method did with all prompts: their texts, passes, and the seconds a token of every batch and repeat."""
+    """What a method did with all prompts.
+
+    Attributes:
+        tokens: their texts.
+        passes: made for them.
+        milliseconds: a token, over all batches and repeats.
+        seconds_a_token: of every batch and repeat, for ratios.
+    """
 
     tokens: list[list[int]]
     passes: int
+    milliseconds: float
     seconds_a_token: list[float]
 
     @property
     def tokens_a_pass(self) -> float:
         """Tokens returned over passes made."""
         return sum(map(len, self.tokens)) / max(self.passes, 1)
-
-    @property
-    def milliseconds(self) -> float:
-        """A token, on average."""
-        return fmean(self.seconds_a_token) * 1e3
 
     def speed_against(self, other: Outcome) -> float:
         """How much sooner than the other's a token comes: the median of the ratios within a batch and repeat."""
@@ -67,11 +70,31 @@ def in_turn(runs: Mapping[str, Run], prompts: list[Tensor], batch: int, repeats:
     turns = take_turns_by_parts(parts, repeats, track=bar, label=label)
     found = {}
     for name, results in turns.results.items():
-        counts = [max(sum(map(len, tokens)), 1) for tokens, _ in results] * repeats
-        each = [took / count for took, count in zip(turns.seconds[name], counts, strict=True)]
+        counts, seconds = [max(sum(map(len, tokens)), 1) for tokens, _ in results] * repeats, turns.seconds[name]
+        each = [took / count for took, count in zip(seconds, counts, strict=True)]
         texts = [text for tokens, _ in results for text in tokens]
-        found[name] = Outcome(texts, sum(passes for _, passes in results), each)
+        passes = sum(passes for _, passes in results)
+        found[name] = Outcome(texts, passes, sum(seconds) / sum(counts) * 1e3, each)
     return found
+
+
+def add_sizes(parser: argparse.ArgumentParser, *, prompts: int, batches: list[int]) -> None:
+    """The options that both benchmarks have, with their own defaults."""
+    at_least_1, at_least_2 = (partial(_at_least, least) for least in (1, 2))
+    parser.add_argument("--corpus", choices=("python-stdlib", "templated"), default="python-stdlib")
+    parser.add_argument("--prompts", type=at_least_1, default=prompts)
+    parser.add_argument("--prompt_length", type=at_least_1, default=64)
+    # The first token comes with reading the prompt: a speed needs one more.
+    parser.add_argument("--max_new_tokens", type=at_least_2, default=96)
+    parser.add_argument("--batches", type=at_least_1, nargs="*", default=batches)
+    parser.add_argument("--threads", type=at_least_1, default=2)
+    parser.add_argument("--repeats", type=at_least_1, default=3)
+
+
+def _at_least(least: int, text: str) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least {least}; got {text!r}")
+    return int(text)
 
 
 def by_transformers(reference: Any, limit: int, prompts: list[Tensor]) -> tuple[list[list[int]], int]:

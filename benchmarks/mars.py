@@ -22,7 +22,7 @@ from torch import Tensor
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
-from benchmarks.causal_runs import COLUMNS, Run, by_transformers, code_prompts, in_turn, smoke_model
+from benchmarks.causal_runs import COLUMNS, Run, add_sizes, by_transformers, code_prompts, in_turn, smoke_model
 from benchmarks.mars_baselines import published_batch
 from benchmarks.mars_rows import ragged_cost
 from infill_eval.comparison.judging import causal_logits, distinct, nats
@@ -35,7 +35,13 @@ GREEDY, GENERATE = "greedy (tau 1.0), our cache", "generate, transformers, batch
 
 
 def ours(model: CausalModel, options: dict[str, Any], prompts: list[Tensor]) -> tuple[list[list[int]], int]:
-    """``mars.generate`` of a batch; its passes are those of the slowest sequence."""
+    """``mars.generate`` of a batch; passes are summed over sequences, so that tokens a pass are a sequence's."""
+    results = as_list(mars.generate(model, prompts, seed=0, **options))
+    return [list(result.token_ids) for result in results], sum(result.stats.nfe for result in results)
+
+
+def ours_together(model: CausalModel, options: dict[str, Any], prompts: list[Tensor]) -> tuple[list[list[int]], int]:
+    """``mars.generate`` of a batch and the passes that were made: those of the slowest sequence, with the prompts'."""
     results = as_list(mars.generate(model, prompts, seed=0, **options))
     passes = max(result.stats.nfe + result.stats.prefill_nfe for result in results)
     return [list(result.token_ids) for result in results], passes
@@ -90,9 +96,9 @@ def compare_batching(
     print(f"\nbatching, tau {tau}\n{'':34} {'passes':>8} {'tokens a pass':>14} {'ms a token':>11} {'x greedy':>9}")
     for batch in batches:
         runs: dict[str, Run] = {
-            "greedy": partial(ours, model, {"tau": 1.0, "max_new_tokens": limit}),
-            "ragged": partial(ours, model, {"tau": tau, "max_new_tokens": limit}),
-            "ragged, verify": partial(ours, model, {"mode": "verify", "max_new_tokens": limit}),
+            "greedy": partial(ours_together, model, {"tau": 1.0, "max_new_tokens": limit}),
+            "ragged": partial(ours_together, model, {"tau": tau, "max_new_tokens": limit}),
+            "ragged, verify": partial(ours_together, model, {"mode": "verify", "max_new_tokens": limit}),
         }
         for size in (16, 32):
             runs[f"published, B_cache {size}"] = partial(
@@ -117,15 +123,9 @@ def main() -> None:
     """Measure and print; see the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path, nargs="?", help="a directory that mars.save wrote")
-    parser.add_argument("--corpus", choices=("python-stdlib", "templated"), default="python-stdlib")
-    parser.add_argument("--prompts", type=int, default=16)
-    parser.add_argument("--prompt_length", type=int, default=64)
-    parser.add_argument("--max_new_tokens", type=int, default=96)
-    parser.add_argument("--batches", type=int, nargs="*", default=[1, 4, 16])
+    add_sizes(parser, prompts=16, batches=[1, 4, 16])
     parser.add_argument("--batchings", type=int, nargs="*", default=[4, 8, 16], help="ragged against published batches")
     parser.add_argument("--tau", type=float, default=0.7, help="of the comparison of batchings")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--smoke", action="store_true", help="a random tiny model, seconds")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

@@ -30,7 +30,7 @@ from anyorder.adapters import causal, orthrus
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.orthrus.checkpoint import base_of
-from benchmarks.causal_runs import COLUMNS, Run, by_transformers, code_prompts, in_turn, smoke_model
+from benchmarks.causal_runs import COLUMNS, Run, add_sizes, by_transformers, code_prompts, in_turn, smoke_model
 from benchmarks.orthrus_baselines import against_itself, cache_bytes, shallow, with_own_cache
 from infill_eval.comparison.judging import causal_logits, compared, distinct
 from infill_eval.comparison.methods import as_list
@@ -165,8 +165,8 @@ def _decode(model: CausalModel, text: Tensor, limit: int, **options: Any) -> Dec
 
 
 def _draft(model: CausalModel, drafter: CausalModel, text: Tensor, limit: int, width: int) -> Decoded:
-    made = with_own_cache(model, drafter, text, limit, width=width)
-    return Decoded(made.drafter_bytes, (len(made.tokens) - 1) / max(made.seconds, 1e-9))
+    made = with_own_cache(model, drafter, text, limit, width=width, eos_ids=())
+    return Decoded(made.drafter_bytes, (len(made.tokens) - 1) / made.seconds)
 
 
 def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[Tensor]]:
@@ -177,10 +177,12 @@ def open_views(args: argparse.Namespace) -> tuple[list[View], CausalModel, list[
             model = orthrus.attach(smoke_model(), block=4, anchor=anchor)
             views.append(View(f"{anchor}, K = 4", model.requires_grad_(False).pack("lossless")))
         return views, smoke_model(), prompts_of(args, args.prompts)
+    names = [run_name(path) for path in args.views]
     views = []
-    for path in args.views:
+    for path, name in zip(args.views, names, strict=True):
         model = orthrus.load(path)
-        views.append(View(f"{run_name(path)}, K = {model.block}", model.pack("lossless")))
+        called = name if names.count(name) == 1 else str(path)
+        views.append(View(f"{called}, K = {model.block}", model.pack("lossless")))
     return views, causal.load(base_of(args.views[0])), prompts_of(args, args.prompts)
 
 
@@ -195,19 +197,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("views", type=Path, nargs="*", help="directories that orthrus.save_view wrote, of one base")
-    parser.add_argument("--corpus", choices=("python-stdlib", "templated"), default="python-stdlib")
-    parser.add_argument("--prompts", type=int, default=16)
-    parser.add_argument("--prompt_length", type=int, default=64)
-    parser.add_argument("--max_new_tokens", type=int, default=96)
-    parser.add_argument("--batches", type=int, nargs="*", default=[1, 8])
+    add_sizes(parser, prompts=16, batches=[1, 8])
     parser.add_argument("--contexts", type=int, nargs="*", default=[1024, 8192, 32768])
     parser.add_argument("--context_repeats", type=int, default=1, help="of the long contexts, which take long to read")
     parser.add_argument("--identical", type=int, default=0, help="prompts whose greedy texts are held to generate's")
     parser.add_argument("--drafter_layers", type=int, default=1, help="of the drafter with a cache of its own")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--smoke", action="store_true", help="random tiny views, seconds")
     args = parser.parse_args(arguments)
+    args.views = list(dict.fromkeys(args.views))
     if not args.views and not args.smoke:
         parser.error("name directories of views, or --smoke")
     return args

@@ -50,12 +50,20 @@ def shallow(model: CausalModel, layers: int) -> CausalModel:
 
 
 @torch.no_grad()
-def with_own_cache(model: CausalModel, drafter: CausalModel, prompt: Tensor, limit: int, *, width: int) -> Run:
+def with_own_cache(
+    model: CausalModel,
+    drafter: CausalModel,
+    prompt: Tensor,
+    limit: int,
+    *,
+    width: int,
+    eos_ids: tuple[int, ...],
+) -> Run:
     """Greedy speculative decoding as usual: ``width`` drafts, a pass of the drafter each, then a pass that tests them.
 
     Source: Leviathan et al. 2023.
     """
-    task = Task([prompt], torch.tensor([limit]), model.config.eos_ids, Sampling(temperature=0.0))
+    task = Task([prompt], torch.tensor([limit]), eos_ids, Sampling(temperature=0.0))
     session = Session(model, task, Layout(scratch=0, num_offsets=width), uniforms=Uniforms([0]))
     cache, read = drafter.new_cache(1, session.num_slots), 0
     drafts, num_drafts = session.no_drafts(), torch.zeros(1, dtype=torch.long)
@@ -83,6 +91,8 @@ def with_own_cache(model: CausalModel, drafter: CausalModel, prompt: Tensor, lim
             end = decided + len(guessed)
             guessed.append(_read(drafter, cache, session.tokens[0], guessed, (read, end)))
             read = end
+            start = start or time.perf_counter()
+        if bool(plan.decides):
             start = start or time.perf_counter()
         tokens = torch.tensor([guessed], dtype=torch.long)
         drafts = Drafts(tokens, session.no_drafts().q, torch.zeros(1, dtype=torch.long))

@@ -7,7 +7,6 @@ vocabulary by ``tokenizer.model``. Everything else is transformers'.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,11 @@ from safetensors import SafetensorError
 
 from anyorder.adapters import causal, mars, orthrus
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.added import added, fingerprint
+from anyorder.adapters.causal.added import added, could_be_hub_id, fingerprint
 from anyorder.codec import SentencePieceCodec
 from anyorder.model.request import checked_device
 
 _OURS, _THEIRS = "tokenizer.model", ("tokenizer.json", "tokenizer_config.json")
-_HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _UNREADABLE = (OSError, ValueError, TypeError, RuntimeError, KeyError, SafetensorError)
 """What reading a directory that holds something else ends in."""
 _LONGEST = 300
@@ -119,7 +117,7 @@ def _check_place(place: Path) -> None:
         if not any((place / file).is_file() for file in ("config.json", "mars.json")):
             meant = f"; did you mean {place / 'best'}?" if (place / "best" / "config.json").is_file() else ""
             raise ValueError(f"--causal {place} holds no causal model (no config.json or mars.json){meant}")
-    elif not _HUB_ID.fullmatch(str(place)):
+    elif not could_be_hub_id(str(place)):
         raise ValueError(f"--causal {place} is neither a directory nor a Hub id, which is a name or owner/name")
 
 

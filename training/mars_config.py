@@ -63,6 +63,8 @@ def parse(arguments: list[str]) -> FitMarsConfig:
         help=("training/fit_mars.py", "Train a causal model to draft (MARS)."),
     )
     check_least({"lora_rank": config.mars.lora_rank, "inner": config.mars.inner}, 0)
+    if config.mars.lora_alpha is not None and not config.mars.lora_alpha > 0:
+        raise ValueError(f"--lora_alpha must be more than 0; got {config.mars.lora_alpha:g}")
     if config.mars.lora_rank:
         check_trains_lora(config)
         if config.run.init_from is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,9 @@ from training.causal_data import CausalBatch
 from training.causal_module import CausalModule
 from training.clock import Clock
 from training.mars_config import FitMarsConfig
+
+PSEUDO_COUNT = 16
+"""Drafts whose fate is assumed at every lag, beside those that were seen."""
 
 
 class MarsModule(CausalModule):
@@ -57,7 +60,7 @@ def held_out_figures(network: CausalModel, batches: list[CausalBatch], block: in
 
     ``kept1`` is the row of the first mask: it predicts one token beyond what the row before it decides. How often that
     is so where all masks before it in the block are right becomes the network's ``acceptance``, which goes into its
-    checkpoint.
+    checkpoint. The text before the masks is the true one; behind greedy text, which is easier to go on, more is kept.
     """
     nats, count = torch.zeros(2), 0
     agreed, asked = torch.zeros(block), torch.zeros(block)
@@ -80,9 +83,21 @@ def held_out_figures(network: CausalModel, batches: list[CausalBatch], block: in
             reached[offset] += reaching.sum()
             are_right = (same & reaching).roll(1, dims=1)
     share = agreed / asked.clamp(min=1)
-    network.acceptance = tuple((kept / reached.clamp(min=1)).tolist())
+    network.acceptance = smoothed(kept.tolist(), reached.tolist())
     noisy, clean = (nats / max(count, 1)).tolist()
     return {"density": clean, "noisy": noisy, **{f"kept{i + 1}": float(each) for i, each in enumerate(share)}}
+
+
+def smoothed(kept: Sequence[float], reached: Sequence[float]) -> tuple[float, ...]:
+    """Shares kept of those reached; a lag that few drafts reached counts as ``PSEUDO_COUNT`` more like the lag before.
+
+    So a lag reached once is not stored as 0 or 1.
+    """
+    rates, before = [], 0.5
+    for right, asked in zip(kept, reached, strict=True):
+        before = (right + PSEUDO_COUNT * before) / (asked + PSEUDO_COUNT)
+        rates.append(before)
+    return tuple(rates)
 
 
 def _positions(batch: CausalBatch) -> Tensor:

@@ -14,12 +14,12 @@ from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.mars.checkpoint import base_of
 from anyorder.adapters.mars.lora import DEFAULT_ALPHA, GatedLora, freeze_base, loras
 from training.causal_report import CausalReport, Judge
-from training.causal_run import open_material
+from training.causal_run import open_material, prepare_process
 from training.clock import Clock
 from training.keyed import keyed_generator
 from training.mars_config import FitMarsConfig, check_trains_lora
 from training.mars_module import MarsModule, held_out_figures
-from training.start import Start, find_start
+from training.start import Start, check_vocabulary, find_start, open_codec
 from training.trainer import train
 
 
@@ -30,8 +30,12 @@ def fit(config: FitMarsConfig) -> Path:
         ValueError: if the data, the start or the options do not work.
     """
     clock, options = Clock(config.run), config.mars
-    material = open_material(config, options.block)
-    network, base = prepare_network(config, material.codec)
+    prepare_process(config)
+    start = None if config.run.init_from is None else find_start(config.run.init_from)
+    codec = None if start is None else open_codec(start)
+    trained = None if start is None else prepare_network(config, codec, start)
+    material = open_material(config, options.block, codec)
+    network, base = trained or prepare_network(config, material.codec, None)
     judge = Judge(
         ("noisy", "clean"),
         partial(held_out_figures, network, material.held_out, options.block),
@@ -49,16 +53,17 @@ def _save(network: CausalModel, codec: Any, base: str | None, directory: Path) -
     codec.save(directory)
 
 
-def prepare_network(config: FitMarsConfig, codec: Any) -> tuple[CausalModel, str | None]:
+def prepare_network(config: FitMarsConfig, codec: Any, start: Start | None) -> tuple[CausalModel, str | None]:
     """What is to be trained, and the place of its base where a LoRA is saved without it.
 
-    It is a fresh Qwen2 or the model that ``init_from`` names; from a LoRA the run goes on with that LoRA.
+    It is the model that the run starts from or a fresh Qwen2; from a LoRA the run goes on with that LoRA.
 
     Raises:
-        ValueError: if the start is no such model, or the options do not fit it.
+        ValueError: if the start is no such model, or its vocabulary or the options do not fit it.
     """
-    options, start = config.mars, config.run.init_from
-    network, base = (_fresh(config, codec), None) if start is None else _opened(find_start(start))
+    options = config.mars
+    network, base = (_fresh(config, codec), None) if start is None else _opened(start)
+    check_vocabulary(codec, network)
     network.block, network.sees_both_ways = options.block, options.sees_both_ways
     if options.objective == "causal":
         network.block = None
@@ -72,6 +77,8 @@ def prepare_network(config: FitMarsConfig, codec: Any) -> tuple[CausalModel, str
         alpha = DEFAULT_ALPHA if options.lora_alpha is None else options.lora_alpha
         generator = keyed_generator(config.run.seed, "lora")
         mars.attach_lora(network, rank=options.lora_rank, alpha=alpha, generator=generator)
+    elif options.lora_alpha is not None:
+        raise ValueError("--lora_alpha is of a LoRA, and this run trains none: give --lora_rank too")
     else:
         network.requires_grad_(True)
         base = None

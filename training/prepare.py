@@ -25,34 +25,60 @@ from training.locality import start_local
 from training.resume import is_first_process
 
 VOCABULARY = "tokenizer.model"
+"""The file of a SentencePiece vocabulary in a run and beside its models."""
 
 MARGIN = 1.1
 """Windows are this much wider than the corpus's average says, so that most fill their sequence."""
 
 
-def prepare_model(config: FitConfig, documents: Documents) -> Model:
-    """The model a run trains, in training mode, with everything its checkpoints will say about themselves.
+def open_start(config: FitConfig, name: str) -> Model:
+    """The model that a run goes on from, in training mode; a run can be refused for it before it is opened.
 
     Raises:
-        ValueError: if ``init_from`` cannot be loaded or the vocabulary cannot be trained.
+        ValueError: if it cannot be loaded.
     """
-    max_length = max(config.data.lengths)
-    if config.run.init_from is not None:
-        loaded = anyorder.load(find_export(config.run.init_from), weights="plain", codec=config.run.codec)
-        network = copy.deepcopy(loaded.network)  # load() gives the same one to all callers
-        if config.model.dropout is not None:
-            network = _with_dropout(network, config.model.dropout)
-        settings = replace(loaded.settings, max_length=max(max_length, loaded.settings.max_length), acceptance=())
-        return Model(name=config.run.out.name, network=network.train(), codec=loaded.codec, settings=settings)
-    codec = SentencePieceCodec.from_file(_vocabulary(config.run.out / VOCABULARY, config.data, documents))
+    loaded = anyorder.load(find_export(name), weights="plain", codec=config.run.codec)
+    network = copy.deepcopy(loaded.network)  # load() gives the same one to all callers
+    if config.model.dropout is not None:
+        network = _with_dropout(network, config.model.dropout)
+    max_length = max(*config.data.lengths, loaded.settings.max_length)
+    settings = replace(loaded.settings, max_length=max_length, acceptance=())
+    return Model(name=config.run.out.name, network=network.train(), codec=loaded.codec, settings=settings)
+
+
+def fresh_model(config: FitConfig, documents: Documents) -> Model:
+    """A model of random weights, in training mode, with everything its checkpoints will say about themselves.
+
+    Raises:
+        ValueError: if the vocabulary cannot be trained.
+    """
+    codec = fresh_codec(config.data, config.run.out, documents)
     generator = keyed_generator(config.run.seed, "weights")
     network = XLNet(_shape(config.model, codec.vocab_size)).initialise(generator)
     if config.model.local_start:
         start_local(network, generator)
     settings = AnyOrderConfig(
-        codec=codec.name, mask_id=codec.mask_id, forbidden_ids=codec.forbidden_ids, max_length=max_length
+        codec=codec.name, mask_id=codec.mask_id, forbidden_ids=codec.forbidden_ids, max_length=max(config.data.lengths)
     )
     return Model(name=config.run.out.name, network=network.train(), codec=codec, settings=settings)
+
+
+def fresh_codec(config: DataConfig, out: Path, documents: Documents | None) -> SentencePieceCodec:
+    """The vocabulary of a fresh model: what was given, or trained on the training side by a run's first process.
+
+    Args:
+        config: names the vocabulary, or says how to train one.
+        out: the run's directory, which keeps it.
+        documents: to train on; not needed where one is given.
+    """
+    path = config.tokenizer or out / VOCABULARY
+    if config.tokenizer is None and not is_first_process():
+        while not path.is_file():
+            time.sleep(0.2)
+    elif config.tokenizer is None and documents is not None and not path.is_file():
+        texts = documents.first(config.vocabulary_documents, held_out=False)
+        write_atomically(path, train_vocabulary(texts, vocab_size=config.vocab_size))
+    return SentencePieceCodec.from_file(path)
 
 
 def measure_characters_per_token(documents: Documents, codec: Codec, path: Path) -> float:
@@ -64,21 +90,6 @@ def measure_characters_per_token(documents: Documents, codec: Codec, path: Path)
     value = MARGIN * sum(map(len, texts)) / sum(len(codec.encode(text)) for text in texts)
     write_atomically(path, json.dumps({"characters_per_token": value}).encode())
     return value
-
-
-def _vocabulary(path: Path, config: DataConfig, documents: Documents) -> Path:
-    """The run's vocabulary file: what was given, or trained on the training side by the first process of a run."""
-    if config.tokenizer is not None:
-        return config.tokenizer
-    if path.is_file():
-        return path
-    if not is_first_process():
-        while not path.is_file():
-            time.sleep(0.2)
-        return path
-    texts = documents.first(config.vocabulary_documents, held_out=False)
-    write_atomically(path, train_vocabulary(texts, vocab_size=config.vocab_size))
-    return path
 
 
 def _shape(config: ModelConfig, vocab_size: int) -> XLNetConfig:

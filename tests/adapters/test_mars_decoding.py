@@ -24,6 +24,7 @@ from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.drafted import Constant, confidence_of, decode_verified
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.adapters.mars.decoding import Thresholds, decode_threshold
+from anyorder.draft_length import DraftLengthPolicy
 from anyorder.sampling import Sampling
 from anyorder.uniforms import Uniforms
 
@@ -352,6 +353,11 @@ def test_a_session_shares_nothing_between_calls() -> None:
         ({"policy": EAGER}, ValueError, "threshold mode keeps what tau says: a policy is of mode='verify'"),
         ({"mode": "verify", "policy": 3}, TypeError, "policy must be a DraftLengthPolicy or None; got int"),
         ({"mode": "fast"}, ValueError, "threshold, verify; got 'fast'"),
+        (
+            {"mode": "verify", "policy": DraftLengthPolicy(), "lookahead": "quadratic"},
+            ValueError,
+            "a policy chooses for which outcomes to draft: leave lookahead out",
+        ),
         ({"lookahead": "cubic"}, ValueError, "linear, quadratic; got 'cubic'"),
         ({"confidence": "hope"}, ValueError, "probability, entropy, margin; got 'hope'"),
         ({"masks": 5}, ValueError, "at most the block, 4: .* got 5"),

@@ -13,7 +13,7 @@ from anyorder.adapters.causal.documents import starts_and_positions
 from anyorder.adapters.mars import causal_loss, mars_loss, noisy_mask
 from anyorder.adapters.mars.objective import both_copies
 from training.causal_data import CausalBatch
-from training.mars_module import held_out_figures
+from training.mars_module import held_out_figures, smoothed
 
 TOLERANCE = 1e-5
 
@@ -76,7 +76,15 @@ def test_acceptance_is_how_often_a_mask_is_right_where_those_before_it_in_its_bl
                         break
                     kept[offset] += 1
     assert min(kept) > 0
-    assert model.acceptance == pytest.approx([right / asked for right, asked in zip(kept, reached, strict=True)])
+    assert model.acceptance == pytest.approx(smoothed(kept, reached))
+
+
+def test_a_lag_that_hardly_a_draft_reached_is_like_the_one_before_it_and_many_drafts_speak_for_themselves() -> None:
+    rates = smoothed([40_000, 1, 0, 0], [100_000, 1, 0, 5])
+    assert rates[0] == pytest.approx(0.4, abs=1e-3)
+    assert rates[1] == pytest.approx((16 * rates[0] + 1) / 17)
+    assert rates[2] == rates[1]
+    assert rates[3] == pytest.approx(16 / 21 * rates[2])
 
 
 @pytest.fixture

@@ -56,10 +56,10 @@ def test_a_drafter_with_a_cache_of_its_own_writes_what_greedy_writes() -> None:
         for prompt in ragged_prompts(4):
             wanted = mars.generate(model, prompt, tau=1.0, max_new_tokens=14)
             assert isinstance(wanted, mars.Generated)
-            made = with_own_cache(model, drafter, prompt, 14, width=3)
+            made = with_own_cache(model, drafter, prompt, 14, width=3, eos_ids=model.config.eos_ids)
             assert tuple(made.tokens) == wanted.token_ids
     # The whole model drafts what it would say itself: three drafts and a bonus every pass but the first.
-    made = with_own_cache(model, shallow(model, 2), torch.tensor([3, 4]), 13, width=3)
+    made = with_own_cache(model, shallow(model, 2), torch.tensor([3, 4]), 13, width=3, eos_ids=model.config.eos_ids)
     assert made.num_passes <= 1 + 3 + 1
 
 

@@ -24,6 +24,7 @@ from anyorder.adapters import mars, orthrus
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.causal.rows import Rows
+from anyorder.draft_length import DraftLengthPolicy
 
 K, LENGTH = 4, 23
 
@@ -274,6 +275,7 @@ def test_only_sure_rows_are_drafted_but_a_pass_that_only_drafts_is_used(anchor: 
         ("trainable", {"cycle": "one-pass"}, ValueError, "one-pass cycle needs a view with anchor='frozen'"),
         ("frozen", {"cycle": "three-pass"}, ValueError, "one-pass, two-pass; got 'three-pass'"),
         ("frozen", {"lookahead": "alternate"}, ValueError, "linear, quadratic; got 'alternate'"),
+        ("frozen", {"policy": DraftLengthPolicy(), "lookahead": "quadratic"}, ValueError, "leave lookahead out"),
         ("trainable", {"lookahead": "quadratic"}, ValueError, "lookahead is of the one-pass cycle"),
         ("frozen", {"block": 0}, ValueError, "block must be at least 1; got 0"),
         ("frozen", {"block": 2.0}, TypeError, "block must be an integer; got 2.0"),

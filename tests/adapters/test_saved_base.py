@@ -132,3 +132,31 @@ def test_a_base_is_found_where_links_lead_to_it_or_to_its_view(
     found = place_of_base(directory, name_of_base(directory, str(base)))
     assert Path(found).is_dir()
     assert Path(found).samefile(base)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"block": 4}', "{"])
+def test_settings_that_say_too_little_are_one_sentence_that_names_the_file(content: str, tmp_path: Path) -> None:
+    for load, save, name in ((mars.load, save_new_lora, "mars.json"), (orthrus.load, save_new_view, "view.json")):
+        directory = tmp_path / name
+        save(network("qwen2"), directory, "somewhere")
+        (directory / name).write_text(content)
+        with pytest.raises(ValueError, match=rf"{name} (lacks .*base|is no JSON).*(mars\.save|orthrus\.save_view)"):
+            load(directory)
+
+
+def test_a_base_that_is_not_where_it_was_is_one_sentence_and_may_be_named(tmp_path: Path) -> None:
+    make("qwen2").save_pretrained(tmp_path / "base")
+    for load, save in ((mars.load, save_new_lora), (orthrus.load, save_new_view)):
+        save(causal.load(tmp_path / "base"), tmp_path / "added", "../gone")
+        with pytest.raises(FileNotFoundError, match=r"added names '\.\./gone' as its base, which is not there"):
+            load(tmp_path / "added")
+        load(tmp_path / "added", base=tmp_path / "base")
+
+
+def test_an_acceptance_that_was_never_measured_may_be_null(tmp_path: Path) -> None:
+    make("qwen2").save_pretrained(tmp_path / "base")
+    for load, save, name in ((mars.load, save_new_lora, "mars.json"), (orthrus.load, save_new_view, "view.json")):
+        save(causal.load(tmp_path / "base"), tmp_path / "added", str(tmp_path / "base"))
+        settings = json.loads((tmp_path / "added" / name).read_text()) | {"acceptance": None}
+        (tmp_path / "added" / name).write_text(json.dumps(settings))
+        assert load(tmp_path / "added").acceptance == ()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from torch import nn
 
+from anyorder.adapters import causal, mars
 from training.causal_report import CausalReport, Judge
 from training.config import RunConfig
 from training.fit_mars import main as fit_mars
@@ -39,14 +40,30 @@ def chat(tmp_path: Path) -> str:
     return write_chat(tmp_path / "chat.jsonl", *((f"def f{i}(", f"x):\n    return {i}\n") for i in range(12)))
 
 
+def save_random_model(directory: Path, vocab_size: int = 4096) -> None:
+    """A model without a tokenizer, small, of a vocabulary as large as ours."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = Qwen2Config(vocab_size=vocab_size, num_key_value_heads=2, eos_token_id=2, **sizes)
+    mars.save(causal.wrap(Qwen2ForCausalLM(config)), directory)
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> str:
-    """A directory that looks like a model until its weights are read, which comes after the data."""
-    directory = tmp_path / "start"
-    directory.mkdir()
-    (directory / "config.json").write_text("{}")
-    shutil.copy(VOCABULARY, directory / "tokenizer.model")
-    return str(directory)
+    """A random model with its tokenizer."""
+    save_random_model(tmp_path / "start")
+    shutil.copy(VOCABULARY, tmp_path / "start" / "tokenizer.model")
+    return str(tmp_path / "start")
+
+
+@pytest.fixture
+def old_run(tmp_path: Path) -> Path:
+    """Where a run lies that ``--resume false`` would start over."""
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "last.ckpt").touch()
+    return out
 
 
 @pytest.mark.parametrize(
@@ -80,23 +97,68 @@ def test_a_view_of_less_than_two_tokens_is_refused(capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("main", [fit_mars, fit_orthrus])
 def test_a_start_that_is_none_is_one_sentence_and_starts_nothing_over(
-    main: Callable[[list[str]], int], chat: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    main: Callable[[list[str]], int], chat: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, old_run: Path
 ) -> None:
-    out = tmp_path / "run"
-    out.mkdir()
-    (out / "last.ckpt").touch()
     (tmp_path / "empty").mkdir()
     for name, message in (
         (VIEW, f"{VIEW} holds a view, which is no model of its own"),
         (str(tmp_path / "empty"), "holds no model: a run's directory has best/config.json"),
         (str(tmp_path / "nothing"), "is no directory (a run's directory has best/config.json"),
+        ("README.md", "--init_from README.md is no directory: a run's directory has best/config.json"),
+        ("", "--init_from (nothing) is no directory"),
     ):
-        flags = ["--init_from", name, "--chat", chat, "--resume", "false", *DATA, "--out", str(out)]
+        flags = ["--init_from", name, "--chat", chat, "--resume", "false", *DATA, "--out", str(old_run)]
         assert main(flags) == 2
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
-        assert (out / "last.ckpt").exists()
+        assert (old_run / "last.ckpt").exists()
+
+
+@pytest.mark.parametrize("main", [fit_mars, fit_orthrus])
+@pytest.mark.parametrize(
+    ("tokenizer", "vocab_size", "message"),
+    [
+        (
+            {},
+            4096,
+            "start has no tokenizer (tokenizer.model of ours, or tokenizer.json or",
+        ),
+        ({"tokenizer_config.json": b"{}"}, 4096, "cannot be used: it knows no letter: there is no vocabulary"),
+        ({"tokenizer.model": VOCABULARY.read_bytes()}, 4000, "the tokenizer has 4096 tokens and the model knows 4000"),
+    ],
+    ids=["none", "blank", "another's"],
+)
+def test_a_start_without_its_tokenizer_is_one_sentence_and_starts_nothing_over(
+    main: Callable[[list[str]], int],
+    tokenizer: dict[str, bytes],
+    vocab_size: int,
+    message: str,
+    chat: str,
+    capsys: pytest.CaptureFixture[str],
+    old_run: Path,
+) -> None:
+    start = old_run.with_name("start")
+    save_random_model(start, vocab_size)
+    for file, content in tokenizer.items():
+        (start / file).write_bytes(content)
+    flags = ["--init_from", str(start), "--chat", chat, "--resume", "false", *DATA, "--out", str(old_run)]
+    assert main(flags) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert (old_run / "last.ckpt").exists()
+
+
+def test_alpha_without_a_lora_is_refused(
+    start: str, chat: str, capsys: pytest.CaptureFixture[str], old_run: Path
+) -> None:
+    flags = ["--init_from", start, "--chat", chat, "--resume", "false", *DATA, "--out", str(old_run)]
+    assert fit_mars([*flags, "--lora_alpha", "8"]) == 2
+    assert "--lora_alpha is of a LoRA, and this run trains none: give --lora_rank too" in capsys.readouterr().err
+    assert (old_run / "last.ckpt").exists()
+    assert fit_mars([*flags, "--lora_rank", "2", "--lora_alpha", "0"]) == 2
+    assert "--lora_alpha must be more than 0; got 0" in capsys.readouterr().err
 
 
 def test_what_the_hub_does_not_have_is_one_sentence(

@@ -228,6 +228,15 @@ def test_a_vocabulary_may_lie_in_the_run_instead_of_beside_its_model(
     assert (tmp_path / "run" / "best" / "tokenizer.model").read_bytes() == (base / "tokenizer.model").read_bytes()
 
 
+def test_a_lora_without_a_vocabulary_takes_its_bases(base: Path, lora: Path, chat: list[str], tmp_path: Path) -> None:
+    shutil.copytree(lora / "best", tmp_path / "bare")
+    (tmp_path / "bare" / "tokenizer.model").unlink()
+    settings = json.loads((tmp_path / "bare" / "mars.json").read_text()) | {"base": str(base / "best")}
+    (tmp_path / "bare" / "mars.json").write_text(json.dumps(settings))
+    assert main(["--init_from", str(tmp_path / "bare"), *chat, "--out", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run" / "best" / "tokenizer.model").read_bytes() == (base / "tokenizer.model").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

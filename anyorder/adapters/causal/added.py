@@ -6,8 +6,10 @@ What was added drafts nonsense on another base, without any other sign.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,30 @@ def fingerprint(model: CausalModel, dtype: torch.dtype | None = None) -> str:
             digest.update(name.encode())
             digest.update(tensor.detach().to("cpu", dtype).contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def read_settings(path: Path, needed: Collection[str], writer: str) -> dict[str, Any]:
+    """What was written beside the weights of what was added.
+
+    Args:
+        path: of the JSON file.
+        needed: names it must have.
+        writer: the function that writes such files, for messages.
+
+    Raises:
+        FileNotFoundError: if it is not there.
+        ValueError: if it is no JSON object or lacks a name.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path.parent} holds no {path.name}: it was not written by {writer}")
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON as {writer} writes it: {error}") from None
+    missing = sorted(set(needed) - set(settings)) if isinstance(settings, dict) else sorted(needed)
+    if missing:
+        raise ValueError(f"{path} lacks {', '.join(missing)}: it was not written by {writer}")
+    return settings  # type: ignore[no-any-return]
 
 
 def base_settings(model: CausalModel, directory: Path, base: str) -> dict[str, str]:
@@ -87,9 +113,21 @@ def place_of_base(directory: Path, base: str) -> str:
         directory: what names the base.
         base: as it is named there: a path from that directory, so that both can move together, or from the working
             directory, or an id of the Hub.
+
+    Raises:
+        FileNotFoundError: if it is neither a directory nor could be an id of the Hub.
     """
     beside = directory / base
-    return str(beside) if base and beside.is_dir() else base
+    if base and beside.is_dir():
+        return str(beside)
+    if not (Path(base).is_dir() or could_be_hub_id(base)):
+        raise FileNotFoundError(f"{directory} names {base!r} as its base, which is not there: say where with base=")
+    return base
+
+
+def could_be_hub_id(name: str) -> bool:
+    """Whether the Hub could know a model by that name: ``name`` or ``owner/name``."""
+    return re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name) is not None
 
 
 def name_of_base(directory: Path, base: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from anyorder.adapters.causal.added import added, base_settings, check_base, place_of_base
+from anyorder.adapters.causal.added import added, base_settings, check_base, place_of_base, read_settings
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import to_transformers
 from anyorder.adapters.causal.network import CausalModel
@@ -66,8 +66,8 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         dtype: of the weights.
 
     Raises:
-        FileNotFoundError: if there is no ``mars.json``.
-        ValueError: if the base is not the one that was trained on.
+        FileNotFoundError: if there is no ``mars.json``, or the base is not where it was.
+        ValueError: if the base is not the one that was trained on, or ``mars.json`` lacks something.
     """
     settings, directory = _settings(directory), Path(directory)
     model = load_causal(base or base_of(directory) or directory, dtype=dtype)
@@ -77,7 +77,7 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         attach_lora(model, rank=settings["lora"]["rank"], alpha=settings["lora"]["alpha"])
     model.load_state_dict(load_file(directory / _WEIGHTS), strict=False)
     model.block, model.sees_both_ways, model.mask_id = (settings[key] for key in ("block", "sees_both_ways", "mask_id"))
-    model.acceptance = tuple(settings.get("acceptance", ()))  # older files have none
+    model.acceptance = tuple(settings.get("acceptance") or ())  # older files have none
     return model.requires_grad_(False).eval()
 
 
@@ -88,7 +88,5 @@ def base_of(directory: str | Path) -> str | None:
 
 
 def _settings(directory: str | Path) -> dict[str, Any]:
-    path = Path(directory) / _SETTINGS
-    if not path.is_file():
-        raise FileNotFoundError(f"{directory} holds no {_SETTINGS}: it was not written by mars.save")
-    return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    needed = ("block", "sees_both_ways", "mask_id", "lora", "base", "base_hash")
+    return read_settings(Path(directory) / _SETTINGS, needed, "mars.save")

@@ -61,6 +61,8 @@ class MarsOptions:
         check_policy(self.policy)
         if self.mode == "threshold" and self.policy is not None:
             raise ValueError("threshold mode keeps what tau says: a policy is of mode='verify'")
+        if self.policy is not None and self.lookahead != "linear":
+            raise ValueError("a policy chooses for which outcomes to draft: leave lookahead out")
         for name, least in (("block", 1), ("chunk", 1), ("masks", 0)):
             if (value := getattr(self, name)) is not None or name != "masks":
                 object.__setattr__(self, name, check_integer(name, value, least=least))

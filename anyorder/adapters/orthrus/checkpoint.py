@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from anyorder.adapters.causal.added import base_settings, check_base, place_of_base
+from anyorder.adapters.causal.added import base_settings, check_base, place_of_base, read_settings
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import parts_of_projections, wrap
 from anyorder.adapters.causal.network import CausalModel
@@ -63,7 +63,7 @@ def load_view(model: CausalModel | Any, directory: str | Path) -> CausalModel:
         ValueError: if the base is not the one it was trained on, or cannot take a view; it is left as it was.
     """
     settings, weights, network = _settings(directory), load_file(Path(directory) / _WEIGHTS), wrap(model)
-    acceptance = tuple(settings["acceptance"])
+    acceptance = tuple(settings["acceptance"] or ())
     check_base(network, settings, "view")
     with _left_as_it_was(network):
         attach(network, block=settings["block"], anchor=settings["anchor"])
@@ -99,6 +99,10 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         directory: what ``save_view`` wrote.
         base: the base's place, if it is not where it was.
         dtype: of the weights.
+
+    Raises:
+        FileNotFoundError: if there is no ``view.json``, or the base is not where it was.
+        ValueError: as ``load_view`` does.
     """
     return load_view(load_causal(base or base_of(directory), dtype=dtype), directory)
 
@@ -130,10 +134,8 @@ def read_view(model: CausalModel, weights: Mapping[str, Tensor]) -> None:
 
 
 def _settings(directory: str | Path) -> dict[str, Any]:
-    path = Path(directory) / _SETTINGS
-    if not path.is_file():
-        raise FileNotFoundError(f"{directory} holds no {_SETTINGS}: it was not written by orthrus.save_view")
-    return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    needed = ("block", "anchor", "acceptance", "base", "base_hash")
+    return read_settings(Path(directory) / _SETTINGS, needed, "orthrus.save_view")
 
 
 def _named(model: CausalModel) -> dict[str, Tensor]:

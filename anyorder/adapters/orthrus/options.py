@@ -69,6 +69,8 @@ class OrthrusOptions:
                 "elsewhere a pass that drafts decides a token as well, and a second one would be a round of its own"
             )
         check_policy(self.policy)
+        if self.policy is not None and self.lookahead != "linear":
+            raise ValueError("a policy chooses for which outcomes to draft: leave lookahead out")
 
     @property
     def is_two_pass(self) -> bool:
