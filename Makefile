@@ -5,9 +5,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-# The tests' tensors are tiny: a thread per core of a large machine would only wait for the others.
+# The tensors of tests and demo are tiny: a thread per core of a large machine would only wait for the others.
 export OMP_NUM_THREADS ?= 2
 export MKL_NUM_THREADS ?= 2
+# Files of tests are dealt to processes, a core each; each has a copy of the models (about 1 GB), so not too many.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -gt 8 ] && echo 8 || echo $$n)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format bench docs notebooks
@@ -19,7 +21,7 @@ demo: $(VENV)/.installed ## fill the blanks of a small program and show how it w
 	@$(BIN)/anyorder demo
 
 test: lint docs ## all checks: style, types, layers, documentation, tests
-	@$(BIN)/python -m pytest
+	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(VENV)/.installed-dev ## style, types, layers
 	@$(BIN)/ruff check .
