@@ -38,9 +38,10 @@ def _draft_and_test(session: Session, num_drafts: Ints) -> None:
     steps = torch.from_numpy(session.steps(num_drafts))
     logits, query = session.forward(step, draft_rows(steps, torch.from_numpy(step)))
     allowed = session.allowed(logits, query)
-    session.readback.note(allowed[:, 0], num_exact > 0)
+    is_drafted = steps < session.order.num_steps
+    session.readback.note(allowed, is_drafted.numpy())
     q = session.probs(allowed)
-    tokens = session.uniforms.categorical(q, steps < session.order.num_steps)
+    tokens = session.uniforms.categorical(q, is_drafted)
     session.place(tokens, num_drafts)
     # The last draft is tested, but no row sees it yet: it is encoded by the next round, if it stays.
     tested = verify_rows(torch.from_numpy(session.steps(num_drafts - 1, offset=1)))

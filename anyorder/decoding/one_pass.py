@@ -64,8 +64,10 @@ def _test_and_draft(session: Session, num_drafts: Ints, drafts: Drafts, ahead: I
     num_next, answers, asked = rows.of_outcome(num_kept, logits, query)
     if not num_next.any():
         return num_next, _no_drafts(session)
-    q = session.probs(session.allowed(answers, asked))
-    tokens = session.uniforms.categorical(q, torch.from_numpy(np.arange(q.shape[1]) < num_next[:, None]))
+    allowed, is_drafted = session.allowed(answers, asked), np.arange(answers.shape[1]) < num_next[:, None]
+    session.readback.note(allowed, is_drafted)
+    q = session.probs(allowed)
+    tokens = session.uniforms.categorical(q, torch.from_numpy(is_drafted))
     return num_next, Drafts(tokens, q, torch.zeros(len(num_next), dtype=torch.long))
 
 

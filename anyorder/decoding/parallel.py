@@ -54,8 +54,7 @@ def _draw(session: Session, logits: Tensor, query: Rows, count: Ints) -> tuple[T
         rows = Rows(query.steps[:, part], seen[:, part])
         allowed.append(session.allowed(logits[:, part], rows))
         where = np.arange(start, min(start + size, width)) < count[:, None]
-        for column in range(where.shape[1]):
-            session.readback.note(allowed[-1][:, column], where[:, column])
+        session.readback.note(allowed[-1], where)
         tokens.append(session.uniforms.categorical(session.probs(allowed[-1]), torch.from_numpy(where)))
         session.place(torch.cat(tokens, 1), np.minimum(count, start + where.shape[1]))
     return torch.cat(tokens, 1), torch.cat(allowed, 1)

@@ -1,4 +1,4 @@
-"""What comes back from the device: how many drafts were kept, and whether every row that decided had a token to draw.
+"""What comes back from the device: how many drafts were kept, and whether every row that was drawn from had a token.
 
 One small transfer a round carries both. To look at logits in the pass that made them would be to wait for the device:
 their largest ones are noted there until something is transferred anyway.
@@ -24,7 +24,7 @@ class Readback:
         self._matters: list[Bools] = []
 
     def note(self, allowed: Tensor, matters: Bools) -> None:
-        """Note rows (A, V) that may allow no token, where it ``matters`` (A,)."""
+        """Note rows (A, K, V) that tokens are drawn from and that may allow none, where it ``matters`` (A, K)."""
         self._tops.append(allowed.amax(-1))
         self._matters.append(matters)
 
@@ -40,10 +40,10 @@ class Readback:
             ValueError: as ``report``.
         """
         after = num_kept.clamp(max=allowed.shape[1] - 1)[:, None]
-        self._tops += [allowed.amax(-1).gather(1, after)[:, 0], num_kept]
-        *tops, kept = torch.cat(self._tops).cpu().numpy().reshape(-1, len(num_kept))
-        kept = kept.astype(np.int64)
-        self._judge(np.stack(tops), [*self._matters, kept < num_rows])
+        self._tops += [allowed.amax(-1).gather(1, after), num_kept[:, None]]
+        read = torch.cat(self._tops, 1).cpu().numpy()
+        kept = read[:, -1].astype(np.int64)
+        self._judge(read[:, :-1], [*self._matters, (kept < num_rows)[:, None]])
         return kept
 
     def report(self) -> None:
@@ -53,12 +53,12 @@ class Readback:
             ValueError: if some sequence had no token to draw, or the model returned NaN.
         """
         if self._tops:
-            self._judge(torch.stack(self._tops).cpu().numpy(), self._matters)
+            self._judge(torch.cat(self._tops, 1).cpu().numpy(), self._matters)
 
     def _judge(self, tops: NDArray[np.floating], matters: Sequence[Bools]) -> None:
-        """Forget what was noted; raise an error if a largest logit (N, A) that matters is not a number."""
+        """Forget what was noted; raise an error if a largest logit (A, N) that matters is not a number."""
         self._tops, self._matters = [], []
-        wrong = np.stack(matters) & ~np.isfinite(tops)
+        wrong = np.concatenate(matters, 1) & ~np.isfinite(tops)
         if not wrong.any():
             return
         if (tops[wrong] == -np.inf).all():

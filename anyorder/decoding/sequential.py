@@ -32,7 +32,7 @@ def decode_step(session: Session, *, is_draft: bool = False) -> None:
     steps = session.steps(alive.astype(np.int64))
     logits, query = session.forward(session.num_decoded, verify_rows(torch.from_numpy(steps)))
     allowed = session.allowed(logits, query)
-    session.readback.note(allowed[:, 0], alive)
+    session.readback.note(allowed, alive[:, None])
     probs = session.probs(allowed)
     tokens = session.uniforms.categorical(probs, torch.from_numpy(alive[:, None]))
     exact = (alive & is_draft).astype(np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from anyorder.forbidden import Forbidden
 from anyorder.order import Order
 from anyorder.sampling import Sampling
 from anyorder.uniforms import Uniforms
+from anyorder.visibility import Rows
 
 MODEL = TableModel(3)
 
@@ -56,6 +58,22 @@ def test_a_model_that_returns_nan_is_an_error(method: str) -> None:
     chosen = DecodeOptions(method="parallel") if method == "parallel" else options(method)
     with pytest.raises(ValueError, match="not numbers"):
         run(ragged_cases(3, (3, 2), scrambled=True), chosen, Broken(3))
+
+
+@pytest.mark.parametrize("method", ["assd", "one-pass"])
+@pytest.mark.parametrize("worst", [torch.nan, torch.inf])
+def test_a_model_that_returns_nan_only_where_it_drafts_is_an_error(method: str, worst: float) -> None:
+    class Broken(TableModel):
+        def forward(self, *arguments: Any, query: Rows | None, **others: Any) -> Tensor:
+            logits = super().forward(*arguments, query=query, **others)
+            if query is None:
+                return logits
+            return logits.masked_fill((query.num_visible < query.steps)[..., None], worst)
+
+    cases = ragged_cases(3, (3, 2), scrambled=True)
+    run(cases, options("sequential"), Broken(3))  # which has no such rows
+    with pytest.raises(ValueError, match="not numbers"):
+        run(cases, DecodeOptions(method=method, draft_length=3), Broken(3))
 
 
 @dataclass(frozen=True)
