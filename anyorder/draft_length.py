@@ -21,7 +21,7 @@ from anyorder.next_drafts import cheapest, likeliest
 LEVELS_PER_LOGIT = 4
 """How finely a sequence's own acceptance is told apart."""
 _TOP_LEVEL = 16
-_MOST_AHEAD = 16
+MOST_AHEAD = 16
 """The most drafts a one-pass round holds unless told how many: finding what pays is work of the fifth power of it.
 
 Where nine drafts in ten are kept and rows cost next to nothing, 24 would make a token 0.3% cheaper."""
@@ -233,7 +233,7 @@ def _external_lengths(policy: DraftLengthPolicy, level: int) -> tuple[int, ...]:
 @lru_cache(maxsize=1024)
 def _cheapest_drafts(policy: DraftLengthPolicy, level: int, max_rows: int | None) -> tuple[tuple[int, ...], ...]:
     """Next drafts by drafts in hand and outcome."""
-    most = min(policy.max_lag, _MOST_AHEAD)
+    most = min(policy.max_lag, MOST_AHEAD)
     held, extra = np.arange(most + 1)[:, None], np.arange(most * (most + 1) + 1)
     charge = policy.costs(2 * held + 2 + extra) + _TIE * extra
     if max_rows is not None:

@@ -107,7 +107,10 @@ def _decode_all(
             forbidden=exclude(model, options.forbidden_strings()),
             meter=meter,
         )
-        for rows in batches([len(_passage(job, requests).tokens) for job in group]):
+        passages = [_passage(job, requests) for job in group]
+        lengths = [len(passage.tokens) for passage in passages]
+        most_rows = [run.options.most_rows(passage.num_targets) for passage in passages]
+        for rows in batches(lengths, most_rows, model.network.vocab_size):
             outcomes.update(_decode_batch([group[row] for row in rows], requests, model, run))
     return outcomes
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from anyorder import blanks
-from anyorder.batching import MAX_POSITIONS, batches
+from anyorder.batching import batches
 from anyorder.codec import Layout
 from anyorder.default import resolve_model
 from anyorder.exclusions import exclude
@@ -32,9 +32,6 @@ from anyorder.spans import MaskPositions, span_of
 
 if TYPE_CHECKING:
     from anyorder.model.loaded import Model
-
-_MAX_LOGITS = 2**26
-"""Numbers in the logits of one scoring pass (a quarter of a GB in float32), which asks for every target at once."""
 
 
 class Ranked(NamedTuple):
@@ -201,9 +198,9 @@ def _answer(questions: Sequence[_Question], model: Model) -> list[list[float]]:
     for strings in dict.fromkeys(question.forbidden for question in questions):
         forbidden = exclude(model, strings)
         group = [number for number, question in enumerate(questions) if question.forbidden == strings]
-        lengths = [len(questions[number].passage.tokens) for number in group]
-        limit = min(MAX_POSITIONS, _MAX_LOGITS // model.network.vocab_size)
-        for rows in batches(lengths, limit):
+        passages = [questions[number].passage for number in group]
+        lengths, targets = [len(each.tokens) for each in passages], [each.num_targets for each in passages]
+        for rows in batches(lengths, targets, model.network.vocab_size):
             numbers = [group[row] for row in rows]
             for number, values in zip(numbers, _score([questions[n] for n in numbers], forbidden, model), strict=True):
                 answers[number] = values

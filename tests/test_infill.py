@@ -231,8 +231,9 @@ def test_a_text_in_a_batch_becomes_what_it_becomes_alone(tiny: Model) -> None:
 def test_a_batch_larger_than_memory_allows_is_cut_without_a_trace(tiny: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"{'x' * number} <mask:3> y" for number in range(9)]
     whole = [result.text for result in anyorder.infill_batch(texts, model=tiny, seed=0)]
-    monkeypatch.setattr("anyorder.batching.batches.__defaults__", (25,))
-    assert [result.text for result in anyorder.infill_batch(texts, model=tiny, seed=0)] == whole
+    for limit, value in (("MAX_POSITIONS", 25), ("MAX_LOGITS", 3 * tiny.network.vocab_size)):
+        monkeypatch.setattr(f"anyorder.batching.{limit}", value)
+        assert [result.text for result in anyorder.infill_batch(texts, model=tiny, seed=0)] == whole
 
 
 def test_batch_options_are_one_value_for_all_or_one_a_text(tiny: Model) -> None:

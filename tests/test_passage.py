@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyorder.batching import batches
+from anyorder import batching
 from anyorder.codec import Blank, Layout
 from anyorder.passage import Passage, assemble, collate
 
@@ -110,12 +112,27 @@ def test_collating_pads_and_orders_the_targets_of_each_passage_by_its_permutatio
     assert batch.blank.tolist() == [[-1, 0, -1, 1], [0, -1, -1, -1]]
 
 
-@given(st.lists(st.integers(0, 40)), st.integers(1, 100))
-def test_batches_hold_every_sequence_once_and_stay_within_the_limit(lengths: list[int], limit: int) -> None:
-    made = list(batches(lengths, limit))
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9))),
+    limits=st.tuples(st.integers(1, 100), st.integers(1, 500)),
+)
+def test_batches_hold_every_sequence_once_and_stay_within_both_limits(
+    sizes: list[tuple[int, int]], limits: tuple[int, int]
+) -> None:
+    lengths, rows = [length for length, _ in sizes], [most for _, most in sizes]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batching, "MAX_POSITIONS", limits[0])
+        patch.setattr(batching, "MAX_LOGITS", limits[1])
+        made = list(batching.batches(lengths, rows, 11))
     assert sorted(number for batch in made for number in batch) == list(range(len(lengths)))
     for batch in made:
-        assert len(batch) == 1 or len(batch) * max(lengths[number] for number in batch) <= limit
+        fits = len(batch) * max(lengths[number] for number in batch) <= limits[0]
+        assert len(batch) == 1 or (fits and len(batch) * max(rows[number] for number in batch) * 11 <= limits[1])
+    # No two batches in a row would have been one: nothing is cut that need not be.
+    for one, other in itertools.pairwise(made):
+        longer = [*one, other[0]]
+        size = len(longer) * max(lengths[number] for number in longer)
+        assert size > limits[0] or len(longer) * max(rows[number] for number in longer) * 11 > limits[1]
 
 
 def test_a_text_without_targets_is_never_too_long() -> None:

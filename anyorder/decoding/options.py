@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from anyorder.decoding.generation import Method
-from anyorder.draft_length import DraftLengthPolicy
+from anyorder.draft_length import MOST_AHEAD, DraftLengthPolicy
 from anyorder.drafting import Drafter
 from anyorder.integers import check_integer
 from anyorder.sampling import Sampling
@@ -69,3 +69,20 @@ class DecodeOptions:
         if speculative and self.draft_length is not None and self.draft_length <= useless:
             return "sequential"
         return self.method
+
+    def most_rows(self, num_targets: int) -> int:
+        """The most query rows that a pass can have for a sequence with so many targets."""
+        method = self.effective_method
+        if method == "sequential":
+            return 1
+        if method == "parallel":
+            return num_targets  # once all is decided, a pass scores it
+        drafts_itself, lags = self.drafter == "self", self.policy.max_lag
+        ahead = lags + 1 if method == "assd" else min(lags, MOST_AHEAD) if drafts_itself else lags
+        drafts = min(ahead if self.draft_length is None else self.draft_length, num_targets)
+        if method == "assd" and drafts_itself:
+            return drafts  # the first is not tested
+        if not drafts_itself:
+            return drafts + 1
+        every = (drafts + 1) ** 2  # those that test, and next drafts for each outcome
+        return every if self.max_rows is None else max(min(every, self.max_rows), drafts + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -91,6 +92,32 @@ def test_the_books_add_up(method: str) -> None:
             assert record.num_exact <= record.num_kept <= len(record.drafted)
             kinds = {"correction": record.num_kept < len(record.drafted), "bonus": bool(record.drafted)}
             assert kinds.get(str(record.kind), True)
+
+
+class Counting(TableModel):
+    """Keeps the most query rows a pass had for the sequence."""
+
+    most_rows = 0
+
+    def forward(self, tokens: Tensor, *arguments: Any, query: Rows | None, **others: Any) -> Tensor:
+        if query is not None:
+            self.most_rows = max(self.most_rows, int((query.steps < tokens.shape[1]).sum(1).max()))
+        return super().forward(tokens, *arguments, query=query, **others)
+
+
+@pytest.mark.parametrize("method", [*LOSSLESS, "parallel"])
+def test_no_pass_has_more_rows_than_the_options_allow_and_some_pass_has_as_many(method: str) -> None:
+    chosen = DecodeOptions(method="parallel", steps=2) if method == "parallel" else options(method)
+    reached = []
+    for targets in (1, 3, 9):
+        most = 0
+        for seed in range(6):
+            model = Counting(3, seed=seed, sharpness=0.3)
+            decode_targets((targets,), chosen, seed=seed, model=model)
+            assert model.most_rows <= chosen.most_rows(targets)
+            most = max(most, model.most_rows)
+        reached.append(most == chosen.most_rows(targets))
+    assert any(reached) or chosen.draft_length is None  # a policy need not ask for all it may
 
 
 @pytest.mark.parametrize("method", LOSSLESS)
