@@ -100,7 +100,7 @@ def candidate_lengths(blanked: Blanked, layout: Layout, length: Length, max_leng
         return [_fitting([operator.index(length)] * count, max_length)]
     if len(length) != count:
         raise ValueError(
-            f"length has {len(length)} numbers, but the text has {count} blanks: one number a blank is needed"
+            f"length needs one number a blank: the text has {count}, length {len(length)}; got {list(length)!r:.80}"
         )
     return [_fitting(length, max_length)]
 
@@ -109,5 +109,7 @@ def _fitting(lengths: Sequence[int], max_length: int) -> tuple[int, ...]:
     """Lengths the model takes, as plain integers; checked before anything of such a length is made."""
     numbers = tuple(operator.index(tokens) for tokens in lengths)
     if sum(numbers) > max_length:
-        raise ValueError(f"the blanks hold {sum(numbers)} tokens, but this model takes {max_length} with context")
+        raise ValueError(
+            f"the blanks hold {sum(numbers)} tokens; this model takes {max_length}, blanks and text together"
+        )
     return numbers

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from anyorder.forbidden import Forbidden
 
@@ -11,7 +11,24 @@ if TYPE_CHECKING:
     from anyorder.model.loaded import Model
 
 
-def exclude(model: Model, strings: Sequence[str]) -> Forbidden:
+_KEPT: WeakKeyDictionary[Model, dict[tuple[str, ...], Forbidden]] = WeakKeyDictionary()
+_MOST_KEPT = 4
+"""Choices of strings a model; the tables of a string of ten bytes over 32,000 tokens take 5 MB."""
+
+
+def exclude(model: Model, strings: tuple[str, ...]) -> Forbidden:
+    """What ``exclusions`` says, made once for the same model and strings: a tenth of a second for each string."""
+    kept = _KEPT.setdefault(model, {})
+    found = kept.get(strings)
+    if found is None:
+        found = exclusions(model, strings)
+        if len(kept) >= _MOST_KEPT:
+            kept.clear()
+        kept[strings] = found
+    return found
+
+
+def exclusions(model: Model, strings: tuple[str, ...]) -> Forbidden:
     """Forbid mask and specials, ids that stand for no text, and the caller's strings.
 
     Args:

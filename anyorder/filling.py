@@ -6,6 +6,7 @@ everything around them. Whatever is outside the blanks comes back byte for byte.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Literal, overload
 
 from anyorder.decoding import Method
@@ -145,6 +146,8 @@ def infill(  # noqa: PLR0913 - the public contract
     )
     model = resolve_model(model)
     request = prepare(text, mask_positions, options, model)
+    if request.remark:
+        warnings.warn(request.remark, stacklevel=2)
     with reporting(progress) as tell:
         (samples,) = fill([request], model, tell)
     return samples if n > 1 else samples[0]

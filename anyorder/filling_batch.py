@@ -1,11 +1,12 @@
 """``infill_batch``: many texts at once, each with its own options if need be.
 
-A batch costs little more than its longest text on a machine that has cores to spare, and what becomes of a text depends
-neither on its neighbours nor on how many there are.
+A pass serves every text of a batch, and what becomes of a text depends neither on its neighbours nor on how many there
+are.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
@@ -166,6 +167,9 @@ def infill_batch(  # noqa: PLR0913, D417 - the public contract; the options are 
         _prepare(number, text, {name: column[number] for name, column in columns.items()}, model)
         for number, text in enumerate(texts)
     ]
+    for number, request in enumerate(requests):
+        if request.remark:
+            warnings.warn(f"text {number}: {request.remark}", stacklevel=2)
     with reporting(progress) as tell:
         filled = fill(requests, model, tell)
     return [samples if request.options.n > 1 else samples[0] for request, samples in zip(requests, filled, strict=True)]

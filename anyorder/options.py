@@ -67,11 +67,17 @@ class InfillOptions:
         _check_choice("context", self.context, get_args(Context))
         _check_order(self.order)
         self.forbidden_strings()
-        self.decoding()
+        options = self.decoding()
+        if options.steps != 1 and options.method != "parallel":
+            raise ValueError(
+                f"steps is how many passes method='parallel' takes; got steps={self.steps} for {self.method!r}"
+            )
 
     def forbidden_strings(self) -> tuple[str, ...]:
         """What no fill may contain, as a sorted tuple of strings."""
-        strings = [self.forbidden] if isinstance(self.forbidden, str) else self.forbidden or ()
+        strings = (
+            [self.forbidden] if isinstance(self.forbidden, str) else () if self.forbidden is None else self.forbidden
+        )
         if isinstance(strings, bytes) or not isinstance(strings, Sequence | AbstractSet):
             raise TypeError(f"forbidden must be a string or a list of strings; got {self.forbidden!r}")
         for string in strings:

@@ -94,7 +94,7 @@ def assemble(
     total = sum(map(len, segments)) + num_targets
     if num_targets + margin > max_length:
         raise ValueError(
-            f"the blanks hold {num_targets + margin} tokens, but this model takes {max_length} with context"
+            f"the blanks hold {num_targets + margin} tokens; this model takes {max_length}, blanks and text together"
         )
     if total + margin > max_length:
         if not crop and num_targets:  # with nothing to decide the model is not even asked

@@ -5,7 +5,6 @@ Whatever is wrong with a text or its blanks comes out here, before anything is d
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -40,6 +39,7 @@ class Request:
         seed: of its first sample.
         passages: what to decode, one for each choice of lengths.
         permutations: the order of each passage's targets.
+        remark: what the caller should be told, if anything.
     """
 
     text: str
@@ -48,6 +48,7 @@ class Request:
     seed: int
     passages: tuple[Passage, ...]
     permutations: tuple[Tensor, ...]
+    remark: str
 
 
 def prepare(text: str, mask_positions: MaskPositions | None, options: InfillOptions, model: Model) -> Request:
@@ -60,8 +61,7 @@ def prepare(text: str, mask_positions: MaskPositions | None, options: InfillOpti
     codec = model.codec
     blanked = blanks.find(text, mask_positions, options.marker, codec)
     layout = blanks.lay_out(blanked, codec, options.forbidden_strings())
-    if not layout.blanks and mask_positions is None and options.marker is not None:
-        warnings.warn(_NO_BLANK.format(marker=options.marker), stacklevel=3)
+    has_marked_none = not layout.blanks and mask_positions is None and options.marker is not None
     choices = blanks.candidate_lengths(blanked, layout, options.length, model.max_length)
     longest = max(map(sum, choices))
     passages = tuple(
@@ -77,7 +77,13 @@ def prepare(text: str, mask_positions: MaskPositions | None, options: InfillOpti
     seed = options.first_seed()
     permutations = tuple(target_permutation(passage, options.order, model, seed=seed) for passage in passages)
     return Request(
-        text=blanked.text, layout=layout, options=options, seed=seed, passages=passages, permutations=permutations
+        text=blanked.text,
+        layout=layout,
+        options=options,
+        seed=seed,
+        passages=passages,
+        permutations=permutations,
+        remark=_NO_BLANK.format(marker=options.marker) if has_marked_none else "",
     )
 
 

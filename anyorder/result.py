@@ -33,7 +33,7 @@ class FilledSpan:
         token_texts: what each token adds to ``text``; a character in several pieces counts for the last of them.
         log_prob: the sum of ``token_log_probs``.
         token_log_probs: of each token given the prompt and the targets decided before it, in nats.
-        rounds: the round (network pass, from 1) in which each token was decided.
+        rounds: the round, from 1, in which each token was decided.
     """
 
     start: int

@@ -10,6 +10,7 @@ Source: Guo & Ermon 2025, section 3.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,7 @@ from torch import Tensor
 from anyorder import blanks
 from anyorder.batching import batches
 from anyorder.codec import Layout
+from anyorder.decoding.readback import NO_NUMBERS
 from anyorder.default import resolve_model
 from anyorder.exclusions import exclude
 from anyorder.forbidden import Forbidden
@@ -185,11 +187,16 @@ def _ask_again(
     """About what ``infill`` filled in, with the tokens it was filled with."""
     if mask_positions is not None:
         raise TypeError("a result is scored at its own blanks: leave mask_positions out, or pass result.text")
-    if result.model != model.name:
+    if not _is_same(result.model, model.name):
         raise ValueError(f"the result came from model {result.model!r}: pass that as model=, not {model.name!r}")
     own = torch.tensor(result.order, dtype=torch.long)
     permutation = own if options.order is None else target_permutation(result.passage, options.order, model, seed=0)
     return _Question(result.passage, permutation, tuple(result.forbidden))
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two names mean the same model: equal ones, or paths of one directory."""
+    return one == other or (os.path.isdir(one) and os.path.isdir(other) and os.path.samefile(one, other))
 
 
 def _answer(questions: Sequence[_Question], model: Model) -> list[list[float]]:
@@ -215,6 +222,8 @@ def _score(questions: Sequence[_Question], forbidden: Forbidden, model: Model) -
     tokens, bans = batch.order.to_steps(batch.tokens), forbidden.within(batch.blank, batch.spaced)
     with torch.autocast(model.device.type, enabled=False):  # as in ``decode``
         terms = joint_log_prob(model.network, tokens, batch.order, forbidden=bans)
+    if bool(terms.isnan().any()):
+        raise ValueError(NO_NUMBERS)
     by_position = batch.order.to_positions(terms.cpu()).tolist()
     return [
         list(passage.at_targets(row[: len(passage.tokens)])) for passage, row in zip(passages, by_position, strict=True)

@@ -109,7 +109,7 @@ def test_every_option_of_infill_is_a_flag_with_the_same_default(shell: Shell) ->
     assert parsed["progress"] is False
     flags: dict[str, Any] = {
         "--length": "2:5",
-        "--method": "assd",
+        "--method": "parallel",
         "--draft-length": "3",
         "--temperature": "0.5",
         "--top-k": "7",
@@ -128,7 +128,7 @@ def test_every_option_of_infill_is_a_flag_with_the_same_default(shell: Shell) ->
     assert given["length"] == range(2, 5)
     assert given["forbidden"] == ["\n"]
     assert {name: given[name] for name in ("method", "draft_length", "top_k", "top_p", "marker", "steps")} == {
-        "method": "assd",
+        "method": "parallel",
         "draft_length": 3,
         "top_k": 7,
         "top_p": 0.9,
@@ -136,6 +136,22 @@ def test_every_option_of_infill_is_a_flag_with_the_same_default(shell: Shell) ->
         "steps": 2,
     }
     assert shell(*["infill", "a [GAP] b", *line[2:]])[0] == 0
+
+
+def test_a_pipe_gets_no_bar_unless_it_asks_for_one(shell: Shell, lines_file: Path) -> None:
+    err = shell("infill", "--jsonl", str(lines_file), "--out", str(lines_file.with_name("quiet.jsonl")))[2]
+    assert err == "anyorder: 3 of 8 lines could not be used; their results say why\n"
+
+
+def test_a_text_longer_than_the_model_is_scored_in_a_window(shell: Shell, tiny: Model) -> None:
+    text = "x = 1; " * 60 + "def add(a, b)"
+    where = (text.index("add"), text.index("add") + 3)
+    line = ["score", text, "--span", f"{where[0]}:{where[1]}"]
+    assert shell(*line)[0] == 2
+    value = anyorder.log_prob(text, [where], model=tiny, context="crop")
+    assert float(shell(*line, "--context", "crop")[1]) == pytest.approx(value, abs=1e-5)
+    ranked = shell(*line, "--context", "crop", "--candidate", "add")[1].decode()
+    assert float(ranked.split("\t")[0]) == pytest.approx(value, abs=1e-4)
 
 
 def test_the_trace_goes_to_standard_error_and_accounts_for_every_token(shell: Shell) -> None:
@@ -181,8 +197,8 @@ def test_models_lists_what_load_knows_by_name(shell: Shell) -> None:
         (["infill", "abc", "--tokens", "3-1"], "a run of token indices goes up, as in 3-7; got '3-1'"),
         (["infill", "abc", "--tokens", "0,-1-2"], "token indices are written"),
         (["infill", "abc", "--tokens", "0-99999999999"], "at most 6 digits"),
-        (["infill", "abc", "--span", "0:1", "--length", "9" * 20], "tokens, but this model takes 96"),
-        (["infill", "abc", "--span", "0:1", "--length", "1:" + "9" * 20], "tokens, but this model takes 96"),
+        (["infill", "abc", "--span", "0:1", "--length", "9" * 20], "tokens; this model takes 96"),
+        (["infill", "abc", "--span", "0:1", "--length", "1:" + "9" * 20], "tokens; this model takes 96"),
         (["infill", "abc", "--length", "long"], "a length is same"),
         (["infill", "<mask>", "--temperature", "nan"], "temperature must be a finite number"),
         (["infill", "<mask>", "--n", "0"], "n must be at least 1"),
@@ -264,7 +280,7 @@ def lines_file(tmp_path: Path) -> Path:
 
 def test_many_texts_are_filled_in_order_and_bad_lines_say_why(shell: Shell, tiny: Model, lines_file: Path) -> None:
     out = lines_file.with_name("out.jsonl")
-    status, printed, err = shell("infill", "--jsonl", str(lines_file), "--out", str(out), "--seed", "1")
+    status, printed, err = shell("infill", "--jsonl", str(lines_file), "--out", str(out), "--seed", "1", "--progress")
     assert (status, printed) == (2, b"")
     assert "8/8" in err
     assert err.endswith("anyorder: 3 of 8 lines could not be used; their results say why\n")

@@ -140,7 +140,7 @@ HONEST = Drafts(torch.tensor([[1, 0]]), torch.tensor([[[0.5, 0.5], [1.0, 0.0]]])
             TypeError,
             "num_exact as torch.int64; got torch.fl",
         ),
-        (dataclasses.replace(HONEST, q=HONEST.q.long()), TypeError, "q in floating point; got torch.int64"),
+        (dataclasses.replace(HONEST, q=HONEST.q.long()), TypeError, "q in float32 or float64; got torch.int64"),
     ],
 )
 def test_a_dishonest_proposal_is_refused(proposal: Drafts | None, error: type[Exception], says: str) -> None:

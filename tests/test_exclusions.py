@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 
 import pytest
 import torch
 
 import anyorder
+from anyorder import exclusions
 from anyorder.exclusions import exclude
 from anyorder.model.loaded import Model
 from anyorder.model.xlnet import XLNet
@@ -65,3 +67,19 @@ def test_forbidding_the_replacement_character_leaves_only_whole_characters(tiny:
         bound = anyorder.infill("<mask:40>", model=tiny, temperature=1000.0, seed=seed, forbidden="\ufffd")
         assert "\ufffd" not in bound.text
         assert "\ufffd" in free.text, "or this test shows nothing"
+
+
+def test_what_strings_exclude_is_worked_out_once_for_a_model_and_not_kept_beyond_it(
+    tiny: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    monkeypatch.setattr(exclusions, "exclusions", lambda model, strings: made.append((model.name, strings)) or "what")
+    models = [dataclasses.replace(tiny, name=name) for name in ("one", "other")]
+    for model in (*models, *models):
+        for strings in (("a",), ("b",)):
+            exclude(model, strings)
+    assert made == [(name, strings) for name in ("one", "other") for strings in (("a",), ("b",))]
+    kept = len(exclusions._KEPT)
+    del models, model
+    gc.collect()
+    assert len(exclusions._KEPT) == kept - 2

@@ -236,6 +236,14 @@ def test_a_batch_larger_than_memory_allows_is_cut_without_a_trace(tiny: Model, m
         assert [result.text for result in anyorder.infill_batch(texts, model=tiny, seed=0)] == whole
 
 
+def test_a_text_without_a_blank_is_remarked_on_where_the_caller_is(tiny: Model) -> None:
+    with pytest.warns(UserWarning, match="^the text has no blank and stays as it is") as told:
+        anyorder.infill("none", model=tiny)
+    with pytest.warns(UserWarning, match="^text 1: the text has no blank and stays as it is") as also:
+        anyorder.infill_batch(["<mask>", "none"], model=tiny)
+    assert {warning.filename for warning in (*told, *also)} == {__file__}
+
+
 def test_batch_options_are_one_value_for_all_or_one_a_text(tiny: Model) -> None:
     texts = ["abc <mask:2>", "def <mask:2>"]
     one_seed = anyorder.infill_batch(texts, model=tiny, seed=5)

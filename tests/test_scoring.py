@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,6 +150,27 @@ def test_rank_takes_one_pass(tiny: Model, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(type(tiny.network), "forward", lambda *a, **k: passes.append(1) or forward(*a, **k))
     anyorder.rank(TEXT, (4, 7), ["add", "mul", "subtract", "x"], model=tiny)
     assert len(passes) == 1
+
+
+def test_one_directory_by_two_paths_is_one_model(
+    tiny_checkpoint: Path, tiny: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tiny_checkpoint.parent)
+    result = anyorder.infill("<mask:3>", model=tiny, seed=0)
+    again = replace(tiny, name=tiny_checkpoint.name)
+    assert again.name != tiny.name
+    assert anyorder.log_prob(result, model=again) == pytest.approx(result.log_prob, abs=1e-5)
+    with pytest.raises(ValueError, match="came from model"):
+        anyorder.log_prob(result, model=replace(tiny, name=str(tiny_checkpoint.parent)))
+
+
+@pytest.mark.parametrize("score", [anyorder.log_prob, anyorder.token_log_probs])
+def test_a_model_that_returns_nan_is_an_error(tiny: Model, score: Any) -> None:
+    broken = copy.deepcopy(tiny.network)
+    with torch.no_grad():
+        broken.layer(0).attention_norm.bias.fill_(torch.nan)
+    with pytest.raises(ValueError, match="not numbers"):
+        score(TEXT, SPANS, model=replace(tiny, network=broken))
 
 
 def test_a_result_of_another_model_is_refused(tiny: Model, tiny_checkpoint: Any) -> None:

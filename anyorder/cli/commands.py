@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from anyorder.cli import many
@@ -55,19 +56,19 @@ def score(arguments: argparse.Namespace) -> int:
         raise ValueError("score needs to know which part of the text: --span A:B or --tokens I,J")
     import anyorder
 
-    model = load_model(arguments)
+    model, how = load_model(arguments), {"order": arguments.order, "context": arguments.context}
     if arguments.candidate:
         if arguments.spans is None or len(arguments.spans) != 1:
             raise ValueError("--candidate needs exactly one --span A:B")
-        ranked = anyorder.rank(text, arguments.spans[0], arguments.candidate, model=model, order=arguments.order)
+        ranked = anyorder.rank(text, arguments.spans[0], arguments.candidate, model=model, **how)
         rows = [{"text": candidate, "log_prob": log_prob} for candidate, log_prob in ranked]
         lines = [to_json(row) if arguments.json else f"{row['log_prob']:.4f}\t{row['text']}" for row in rows]
     else:
-        values = anyorder.token_log_probs(text, positions, model=model, order=arguments.order)
+        values = anyorder.token_log_probs(text, positions, model=model, **how)
         if arguments.json:
-            lines = [to_json({"log_prob": sum(values), "token_log_probs": values})]
+            lines = [to_json({"log_prob": fsum(values), "token_log_probs": values})]
         else:
-            lines = [f"{value:.6f}" for value in (values if arguments.per_token else [sum(values)])]
+            lines = [f"{value:.6f}" for value in (values if arguments.per_token else [fsum(values)])]
     sys.stdout.write("".join(line + "\n" for line in lines))
     return 0
 

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -134,13 +135,11 @@ def recover(out: Path, fingerprints: Sequence[str]) -> Done:
 
 
 def _fill(lines: Sequence[Line], done: Done, arguments: argparse.Namespace) -> int:
-    from tqdm import tqdm
-
     from anyorder.cli.commands import load_model
 
     model = load_model(arguments)
     failures = done.failures
-    with _writing(arguments.out) as write, tqdm(total=len(lines), initial=done.lines, unit="text") as bar:
+    with _writing(arguments.out) as write, _bar(len(lines), done.lines, arguments.progress) as bar:
         for start in range(done.lines, len(lines), arguments.batch_size):
             batch = lines[start : start + arguments.batch_size]
             for number, samples in enumerate(_results([line.task for line in batch], model), start=start):
@@ -150,6 +149,13 @@ def _fill(lines: Sequence[Line], done: Done, arguments: argparse.Namespace) -> i
     if failures:
         sys.stderr.write(f"anyorder: {failures} of {len(lines)} lines could not be used; their results say why\n")
     return 2 if failures else 0
+
+
+def _bar(total: int, initial: int, is_wanted: bool) -> Any:
+    """A bar on standard error: where it is wanted, or where somebody watches."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, initial=initial, unit="text", disable=None if not is_wanted else False)
 
 
 def _results(tasks: Sequence[Task | ValueError], model: Model) -> Iterator[list[InfillResult] | ValueError]:
@@ -182,9 +188,12 @@ def _prepare(task: Task | ValueError, model: Model) -> Request | ValueError:
         return task
     options = {name: value for name, value in task.items() if name not in ("text", "mask_positions")}
     try:
-        return prepare(task["text"], task["mask_positions"], InfillOptions(**options), model)
+        request = prepare(task["text"], task["mask_positions"], InfillOptions(**options), model)
     except UNUSABLE as error:
         return _told(error)
+    if request.remark:
+        warnings.warn(request.remark, stacklevel=2)
+    return request
 
 
 def _told(error: Exception) -> ValueError:

@@ -57,6 +57,7 @@ def _score(parser: argparse.ArgumentParser) -> None:
     _add_text(parser)
     _add_spans(parser)
     parser.add_argument("--order", type=parse_order, help="ascending, random, spread, or a permutation 2,0,1")
+    _add_context(parser)
     parser.add_argument("--candidate", action="append", metavar="TEXT", help="rank this for the one --span; repeatable")
     parser.add_argument("--per-token", action="store_true", help="one line a token instead of the sum")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -128,7 +129,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--no-marker", dest="marker", action="store_const", const=None, help="no markers: they are text"
     )
     options.add_argument("--steps", type=int, default=1, metavar="S", help="groups of the parallel method")
-    options.add_argument("--context", default="full", help="full (default), or crop to keep a window around each blank")
+    _add_context(options)
+
+
+def _add_context(to: argparse._ActionsContainer) -> None:
+    to.add_argument("--context", default="full", help="full (default), or crop to keep a window around each blank")
 
 
 def _add_many(parser: argparse.ArgumentParser) -> None:

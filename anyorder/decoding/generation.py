@@ -90,7 +90,17 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round of all sequences then alive: (A,) values on the host, the (A, K) drafts where they were made."""
+    """One round of the A sequences then alive.
+
+    Attributes:
+        rows: (A,) their numbers in the batch; on the host, as all but ``drafted``.
+        step: (A,) the first step that was open.
+        drafted: (A, K) int64, the drafts, where they were made.
+        num_drafts: (A,) how many of them count.
+        num_exact: (A,) how many of those needed no test.
+        num_kept: (A,) how many of those were kept.
+        has_final: (A,) bool, whether a token after the kept ones was decided.
+    """
 
     rows: Tensor
     step: Tensor

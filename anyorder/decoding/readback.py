@@ -15,6 +15,8 @@ from torch import Tensor
 
 from anyorder.arrays import Bools, Ints
 
+NO_NUMBERS = "the model returned logits that are not numbers (NaN or infinity): are its weights intact?"
+
 
 class Readback:
     """The largest logits that wait for a transfer. Shapes: A sequences alive, the same ones until the next transfer."""
@@ -66,4 +68,4 @@ class Readback:
                 "every token is forbidden at some step: forbidden ids and strings must leave at least one token "
                 "everywhere"
             )
-        raise ValueError("the model returned logits that are not numbers (NaN or infinity): are its weights intact?")
+        raise ValueError(NO_NUMBERS)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -54,6 +55,9 @@ KNOWN = {
 """Published checkpoints that hold weights only, by (Hub id, revision)."""
 
 
+_LOADING = threading.Lock()
+
+
 def bundled() -> list[str]:
     """The names of the models that come with the package."""
     return sorted(path.parent.name for path in PRETRAINED.glob("*/config.json"))
@@ -87,21 +91,21 @@ def load(
         ValueError: if there is no such model, or its files are missing, damaged, or ask for what is not supported.
         TypeError: if an argument has the wrong type.
     """
-    return _load(
-        Request.checked(
-            DEFAULT if name is None else name,
-            revision=revision,
-            device=device,
-            dtype=dtype,
-            weights=weights,
-            codec=codec,
-            tokenizer=tokenizer,
-        )
+    wanted = Request.checked(
+        DEFAULT if name is None else name,
+        revision=revision,
+        device=device,
+        dtype=dtype,
+        weights=weights,
+        codec=codec,
+        tokenizer=tokenizer,
     )
+    with _LOADING:  # two threads that ask for the same get the same
+        return _load_once(wanted)
 
 
 @lru_cache(maxsize=4)
-def _load(wanted: Request) -> Model:
+def _load_once(wanted: Request) -> Model:
     directory = find(wanted.name, wanted.revision)
     values = _read_json(directory / "config.json")
     config = XLNetConfig.from_dict(values)
@@ -121,7 +125,7 @@ def _load(wanted: Request) -> Model:
     like = torch.empty(0, device=wanted.device, dtype=wanted.dtype)
     card = directory / "README.md"
     return Model(
-        name=wanted.name,
+        name=wanted.name if wanted.revision is None else f"{wanted.name}@{wanted.revision}",
         network=_read_network(directory, config, like, wanted.packing),
         codec=codec,
         settings=settings,
@@ -161,7 +165,8 @@ def find(name: str, revision: str | None) -> Path:
     if exists:
         raise ValueError(f"{name} is a file; a checkpoint is a directory with config.json and weights")
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
-        raise ValueError(f"unknown model {name!r} ({offer})")
+        what = f"there is no directory {name}" if "/" in name else f"unknown model {name!r}"
+        raise ValueError(f"{what} ({offer})")
     return Path(_fetch(name, revision, ["*.json", "*.safetensors", "*.bin", "*.model", "*.md"], offer))
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,12 @@ def test_weights_that_packing_rounded_are_not_saved_over_anything(checkpoint: Pa
     with pytest.raises(ValueError, match="rounded these weights; load the checkpoint without it"):
         model.save_pretrained(checkpoint)
     assert {path.name: path.read_bytes() for path in checkpoint.iterdir()} == before
+
+
+def test_two_threads_that_ask_for_the_same_get_the_same(checkpoint: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        models = list(pool.map(lambda _: anyorder.load(checkpoint, codec=OWN), range(4)))
+    assert len(set(map(id, models))) == 1
 
 
 def test_a_model_is_loaded_once(checkpoint: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_checkpoint_fetched_before_loads_without_a_network(
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "v1").write_text("0" * 40)
     shutil.copytree(checkpoint, repository / "snapshots" / ("0" * 40))
-    assert anyorder.load("owner/name", revision="v1", codec=OWN).name == "owner/name"
+    assert anyorder.load("owner/name", revision="v1", codec=OWN).name == "owner/name@v1"
     with pytest.raises(ValueError, match=r"cannot get 'owner/name' \(revision v2\)"):
         anyorder.load("owner/name", revision="v2", codec=OWN)
 
