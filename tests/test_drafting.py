@@ -114,7 +114,7 @@ HONEST = Drafts(torch.tensor([[1, 0]]), torch.tensor([[[0.5, 0.5], [1.0, 0.0]]])
 @pytest.mark.parametrize(
     ("proposal", "error", "says"),
     [
-        (None, TypeError, "must return anyorder.Drafts; got NoneType"),
+        ((1, 0), TypeError, "must return anyorder.Drafts; got tuple"),
         (
             dataclasses.replace(HONEST, tokens=torch.tensor([[1]])),
             ValueError,
@@ -122,6 +122,7 @@ HONEST = Drafts(torch.tensor([[1, 0]]), torch.tensor([[[0.5, 0.5], [1.0, 0.0]]])
         ),
         (dataclasses.replace(HONEST, q=torch.ones(1, 2, 3)), ValueError, r"shapes .* got .*\(1, 2, 3\)"),
         (dataclasses.replace(HONEST, tokens=torch.tensor([[2, 0]])), ValueError, r"must lie in range\(2\)"),
+        (dataclasses.replace(HONEST, tokens=torch.tensor([[-1, 0]])), ValueError, r"must lie in range\(2\)"),
         (
             dataclasses.replace(HONEST, tokens=torch.tensor([[1, 1]])),
             ValueError,
@@ -143,10 +144,15 @@ HONEST = Drafts(torch.tensor([[1, 0]]), torch.tensor([[[0.5, 0.5], [1.0, 0.0]]])
         (dataclasses.replace(HONEST, q=HONEST.q.long()), TypeError, "q in float32 or float64; got torch.int64"),
     ],
 )
-def test_a_dishonest_proposal_is_refused(proposal: Drafts | None, error: type[Exception], says: str) -> None:
+def test_a_dishonest_proposal_is_refused(proposal: object, error: type[Exception], says: str) -> None:
     check_drafts(HONEST, torch.tensor([2]), 2)
     with pytest.raises(error, match=says):
         check_drafts(proposal, torch.tensor([2]), 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("num_exact", [0, 1, 2])
+def test_any_number_of_the_drafts_asked_for_may_be_exact(num_exact: int) -> None:
+    check_drafts(dataclasses.replace(HONEST, num_exact=torch.tensor([num_exact])), torch.tensor([2]), 2)
 
 
 def test_what_lies_beyond_a_rows_drafts_is_not_judged() -> None:

@@ -67,7 +67,7 @@ def test_what_stood_at_the_targets_is_irrelevant(method: str) -> None:
     cases = ragged_cases(3, (6, 4), scrambled=True, width=8)
     step = torch.arange(8)
     hidden = (step >= cases.order.num_prompt[:, None]) & (step < cases.order.length[:, None])
-    other = Cases(torch.where(hidden, 1 - cases.tokens.clamp(max=1), cases.tokens), cases.order, cases.forbidden, 3)
+    other = Cases(torch.where(hidden, 10**6, cases.tokens), cases.order, cases.forbidden, 3)
     results = [c.run(torch.arange(2), Uniforms([5, 6]), MODEL, every(method)).tokens for c in (cases, other)]
     assert torch.equal(*results)
 
@@ -80,6 +80,14 @@ def test_the_prompt_and_the_padding_return_as_they_came(method: str) -> None:
     given_steps = (step < cases.order.num_prompt[:, None]) | (step >= cases.order.length[:, None])
     assert torch.equal(generation.tokens[given_steps], cases.tokens[given_steps])
     assert not generation.log_probs[given_steps].any()
+
+
+@pytest.mark.parametrize("method", [*EVERY, "one group"])
+def test_a_text_that_is_all_targets_is_decided_whole(method: str) -> None:
+    chosen = DecodeOptions(method="parallel") if method == "one group" else every(method)
+    generation = ragged_cases(3, (6,), scrambled=True).run(torch.arange(1), Uniforms([0]), MODEL, chosen)
+    assert bool((generation.rounds > 0).all())
+    assert generation.stats[0].tokens == 6
 
 
 @pytest.mark.parametrize("method", EVERY)

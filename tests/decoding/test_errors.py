@@ -95,7 +95,7 @@ def test_a_dishonest_drafter_is_an_error() -> None:
     [
         ({"tokens": torch.zeros(2, 6)}, r"tokens must be \(B, L\) int64 in order space; got \(2, 6\) torch.float32"),
         ({"tokens": torch.zeros(2, 5).long()}, r"order and tokens must agree in shape; got \(2, 6\), \(2, 5\)"),
-        ({"tokens": torch.full((2, 6), 9)}, r"prompt tokens must lie in range\(3\)"),
+        ({"tokens": torch.full((2, 6), 3)}, r"prompt tokens must lie in range\(3\)"),
         ({"uniforms": Uniforms([0])}, "every sequence needs its own seed: 2 sequences, 1 seeds"),
         ({"forbidden": Forbidden.of(4)}, "forbidden covers 4 ids, the model has 3"),
     ],
