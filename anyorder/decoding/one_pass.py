@@ -17,7 +17,7 @@ from anyorder.arrays import Ints
 from anyorder.decoding.outcomes import OutcomeRows, next_lengths
 from anyorder.decoding.sequential import decode_step
 from anyorder.decoding.session import Session
-from anyorder.drafting import Drafts, NGramDrafter, check_drafts
+from anyorder.drafting import Drafter, Drafts, NGramDrafter, check_drafts
 from anyorder.verify import verify
 
 
@@ -25,9 +25,10 @@ def decode_one_pass(session: Session) -> None:
     """Test, decide and draft in every pass until every step of every sequence is decided."""
     num_drafts, drafts = np.zeros_like(session.num_decoded), _no_drafts(session)
     while session.is_alive:
-        if session.drafter is not None:
+        drafter = session.drafter
+        if drafter is not None:
             num_drafts = _external_lengths(session)
-            drafts = _propose(session, num_drafts)
+            drafts = _propose(session, drafter, num_drafts)
         ahead = next_lengths(session, num_drafts)
         if num_drafts.any() or ahead.any():
             num_drafts, drafts = _test_and_draft(session, num_drafts, drafts, ahead)
@@ -87,10 +88,9 @@ def _no_drafts(session: Session) -> Drafts:
     return Drafts(nothing, q, torch.zeros(len(nothing), dtype=torch.long))
 
 
-def _propose(session: Session, num_drafts: Ints) -> Drafts:
-    """Ask the drafter, which must not be the model, for (A,) drafts of each sequence, and check what it returns."""
-    drafter = session.drafter
-    if drafter is None or not num_drafts.any():
+def _propose(session: Session, drafter: Drafter, num_drafts: Ints) -> Drafts:
+    """Ask the drafter for (A,) drafts of each sequence, and check what it returns."""
+    if not num_drafts.any():
         return _no_drafts(session)
     # Copies: a user's drafter may do with them what it likes.
     text, step, counts = session.tokens[:, :-1].clone(), session.num_decoded.copy(), num_drafts.copy()

@@ -14,7 +14,7 @@ from torch import Tensor
 from anyorder.arrays import Ints
 from anyorder.decoding.session import Session
 from anyorder.drafting import Drafts
-from anyorder.visibility import Rows, draft_rows
+from anyorder.visibility import Rows, draft_rows, verify_rows
 
 
 def decode_parallel(session: Session) -> None:
@@ -43,16 +43,15 @@ def decode_parallel(session: Session) -> None:
 def _draw(session: Session, logits: Tensor, query: Rows, count: Ints) -> tuple[Tensor, Tensor]:
     """(A, K) tokens and (A, K, V) what they were drawn from, for ``count`` (A,) rows of each sequence.
 
-    The network saw the same steps in every row; with forbidden strings a draw must also see what the group has drawn.
+    The network saw the same steps in every row; a draw that watches for forbidden strings also sees what the group has
+    drawn, so that the draws are then made one by one.
     """
     width = logits.shape[1]
-    size = 1 if session.forbidden.strings else max(width, 1)
+    size = 1 if session.forbidden.strings else width
     tokens, allowed = [], []
     for start in range(0, width, size):
         part = slice(start, start + size)
-        seen = query.num_visible if size == width else query.steps
-        rows = Rows(query.steps[:, part], seen[:, part])
-        allowed.append(session.allowed(logits[:, part], rows))
+        allowed.append(session.allowed(logits[:, part], verify_rows(query.steps[:, part])))
         where = np.arange(start, min(start + size, width)) < count[:, None]
         session.readback.note(allowed[-1], where)
         tokens.append(session.uniforms.categorical(session.probs(allowed[-1]), torch.from_numpy(where)))

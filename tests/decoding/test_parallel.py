@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 import torch
-from branches import EnumeratedUniforms, output_distribution
+from branches import output_distribution
 from joint import decoded_distribution, exact_joint, ragged_cases, total_variation
 from table_model import TableModel
 from test_losslessness import PIECES, STRINGS, cases_with_forbidden_strings
@@ -55,12 +55,22 @@ def test_passes_are_the_groups_and_targets_are_split_evenly(steps: int, passes: 
         assert not stats.draft_lengths or max(stats.draft_lengths) - min(stats.draft_lengths) <= 1
 
 
+def test_a_target_takes_one_random_number_whether_or_not_strings_are_watched() -> None:
+    cases = cases_with_forbidden_strings()
+    unwatched = dataclasses.replace(cases, forbidden=dataclasses.replace(cases.forbidden, strings=()))
+    for watched in (cases, unwatched):
+        uniforms, straight = Uniforms([0, 1]), Uniforms([0, 1])
+        watched.run(torch.arange(2), uniforms, MODEL, parallel(2))
+        straight.draw(cases.order.num_targets)
+        assert torch.equal(uniforms.draw(torch.tensor([1, 1])), straight.draw(torch.tensor([1, 1])))
+
+
 def test_it_says_that_it_is_lossy_and_counts_the_pass_that_scores_it() -> None:
-    cases = ragged_cases(3, (4, 0), scrambled=True)
-    generation = cases.run(torch.arange(2), Uniforms([0, 1]), MODEL, parallel())
+    cases = ragged_cases(3, (4, 0, 1), scrambled=True)
+    generation = cases.run(torch.arange(3), Uniforms([0, 1, 2]), MODEL, parallel())
     stats = generation.stats
-    assert [(s.method, s.lossless, s.num_drafted, s.num_accepted) for s in stats] == [("parallel", False, 0, 0)] * 2
-    assert [s.score_nfe for s in stats] == [1, 0]
+    assert [(s.method, s.lossless, s.num_drafted, s.num_accepted) for s in stats] == [("parallel", False, 0, 0)] * 3
+    assert [s.score_nfe for s in stats] == [1, 0, 1]
     scored = joint_log_prob(MODEL, generation.tokens, cases.order, forbidden=cases.forbidden)
     assert torch.equal(generation.log_probs, scored)
 
@@ -68,7 +78,7 @@ def test_it_says_that_it_is_lossy_and_counts_the_pass_that_scores_it() -> None:
 def test_no_forbidden_string_is_assembled_inside_a_group() -> None:
     cases = cases_with_forbidden_strings()
 
-    def run(rows: Tensor, uniforms: EnumeratedUniforms) -> Tensor:
+    def run(rows: Tensor, uniforms: Uniforms) -> Tensor:
         generation = cases.run(rows, uniforms, MODEL, parallel())
         texts = cases.order.select(rows).to_positions(generation.tokens)
         blanks = cases.forbidden.blank[rows]  # type: ignore[index]
@@ -80,6 +90,7 @@ def test_no_forbidden_string_is_assembled_inside_a_group() -> None:
                 assert not any(string.decode() in runs for string in STRINGS)
         return cases.outcome(rows, generation.tokens)
 
+    run(torch.arange(2).repeat(60), Uniforms(range(120)))
     total = output_distribution(run, 2, cases.num_outcomes)
     assert torch.allclose(total.sum(1), torch.ones(2, dtype=torch.float64))
     unaware = dataclasses.replace(cases, forbidden=dataclasses.replace(cases.forbidden, strings=()))
