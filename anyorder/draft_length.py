@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -44,10 +45,9 @@ class PassCosts:
     def __post_init__(self) -> None:
         if len(self.rows) < 2 or len(self.rows) != len(self.costs):
             raise ValueError(f"rows and costs must be equally many, at least two; got {self.rows} and {self.costs}")
-        if any(late <= early for early, late in zip(self.rows, self.rows[1:], strict=False)):
+        if any(late <= early for early, late in pairwise(self.rows)):
             raise ValueError(f"rows must increase; got {self.rows}")
-        falls = any(late < early for early, late in zip(self.costs, self.costs[1:], strict=False))
-        if not 0 < self.costs[0] <= self.costs[-1] < np.inf or falls:
+        if not all(0 < early <= late < np.inf for early, late in pairwise(self.costs)):
             raise ValueError(f"costs must be positive, finite and must not fall with more rows; got {self.costs}")
 
     def __call__(self, rows: Ints) -> Floats:
@@ -215,7 +215,7 @@ def _two_pass_lengths(policy: DraftLengthPolicy, level: int) -> tuple[int, ...]:
     survival = policy.survival(level)
     tests = np.arange(len(survival))
     # K drafts: the first is exact, K - 1 are tested, and a rejection is followed by a correction.
-    decided = survival.cumsum() + np.where(tests > 0, 1 - survival, 0)
+    decided = survival.cumsum() + 1 - survival
     if policy.two_pass_costs is None:
         cost = policy.costs(tests + 2) + np.where(tests > 0, policy.costs(2 * tests), 0)
     else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from anyorder.draft_length import CPU_COSTS, DraftLengthPolicy, History, PassCosts
@@ -112,6 +112,21 @@ def test_what_pays_keeps_to_the_limit_of_rows_too(
     assert max(asked) <= policy.max_lag
 
 
+@pytest.mark.parametrize("max_rows", range(1, 6))
+def test_what_pays_uses_a_limit_of_rows_up(max_rows: int) -> None:
+    policy = DraftLengthPolicy(costs=FLAT, acceptance=(0.5,))
+    for held in range(2):
+        asked = policy.next_drafts(0, held, max_rows=max_rows)
+        assert sum(asked) == min(held + 1, max(max_rows - held - 1, 0))
+
+
+@pytest.mark.parametrize("level", [-8, 0, 8])
+def test_a_limit_of_rows_that_is_never_reached_changes_nothing(level: int) -> None:
+    policy = DraftLengthPolicy()
+    for held in range(policy.max_lag + 1):
+        assert policy.next_drafts(level, held, max_rows=99) == policy.next_drafts(level, held)
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.5, 0.99])
 def test_where_rows_cost_as_much_as_passes_nothing_is_drafted(rate: float) -> None:
     policy = DraftLengthPolicy(costs=STEEP, acceptance=(rate,) * 4)
@@ -144,21 +159,48 @@ def test_no_more_is_drafted_than_is_left(left: int) -> None:
     assert policy.external_length(0, left) == left
 
 
-@pytest.mark.parametrize("own_table", [False, True], ids=["two passes", "own table"])
-def test_the_two_pass_length_maximises_decided_tokens_per_cost(own_table: bool) -> None:
-    own = PassCosts(rows=(2, 5, 23), costs=(1.0, 1.8, 2.6))
-    for rate, costs in product((0.2, 0.5, 0.8, 0.95), (FLAT, CPU_COSTS, STEEP)):
-        policy = DraftLengthPolicy(costs=costs, two_pass_costs=own if own_table else None, acceptance=(rate,) * 6)
-        rates = [1 / float((own if own_table else costs)(np.array(2)))]
-        for k in range(2, 8):
-            # Each draft but the first is kept with the same probability; a rejection is followed by a correction.
-            chance = [rate**kept * (1 - rate) for kept in range(k - 1)] + [rate ** (k - 1)]
-            tokens = [kept + 2 for kept in range(k - 1)] + [k]
-            apart = costs(np.array(1 + k)) + costs(np.array(2 * (k - 1)))
-            cost = own(np.array(1 + k + 2 * (k - 1))) if own_table else apart
-            rates.append(sum(c * t for c, t in zip(chance, tokens, strict=True)) / float(cost))
-        best = 1 + max(range(len(rates)), key=rates.__getitem__)
-        assert policy.two_pass_length(0, 99) == best
+TABLES = st.lists(st.floats(0, 1), min_size=4, max_size=4).map(
+    lambda steps: PassCosts(rows=(1, 3, 5, 9), costs=tuple(1 + sum(steps[: n + 1]) for n in range(4)))
+)
+
+
+def tokens_of_a_round(rates: tuple[float, ...], tested: int) -> float:
+    """How many tokens a round decides on average: those of the tested drafts that are kept, and one after them."""
+    chances = np.cumprod((1.0, *rates[:tested]))
+    happens = [*(chances[:-1] - chances[1:]), chances[-1]]
+    return sum((kept + 1) * chance for kept, chance in enumerate(happens))
+
+
+@given(rates=RATES, costs=TABLES, own=st.none() | TABLES)
+@example(rates=(0.9,), costs=FLAT, own=PassCosts(rows=(2, 3, 30), costs=(1.0, 5.0, 5.0)))
+def test_the_two_pass_length_maximises_decided_tokens_per_cost(
+    rates: tuple[float, ...], costs: PassCosts, own: PassCosts | None
+) -> None:
+    policy = DraftLengthPolicy(costs=costs, two_pass_costs=own, acceptance=rates)
+    best = [1 / float((costs if own is None else own)(np.array(2)))]
+    for k in range(2, len(rates) + 2):
+        apart = costs(np.array(1 + k)) + costs(np.array(2 * (k - 1)))
+        cost = apart if own is None else own(np.array(1 + k + 2 * (k - 1)))
+        # The first draft is exact, and no token follows the last one: a round that keeps all decides K.
+        kept_all = float(np.prod(rates[: k - 1]))
+        best.append((1 + tokens_of_a_round(rates, k - 1) - kept_all) / float(cost))
+    for left in range(1, 9):
+        chosen = policy.two_pass_length(0, left)
+        assert 1 <= chosen <= left
+        assert best[chosen - 1] == pytest.approx(max(best[:left]), rel=1e-12)
+
+
+@given(rates=RATES, costs=TABLES)
+def test_the_number_of_external_drafts_maximises_decided_tokens_per_cost(
+    rates: tuple[float, ...], costs: PassCosts
+) -> None:
+    """A pass encodes the drafts and one token before them, and asks for the step after each."""
+    policy = DraftLengthPolicy(costs=costs, acceptance=rates)
+    best = [tokens_of_a_round(rates, k) / float(costs(np.array(2 * (k + 1)))) for k in range(len(rates) + 1)]
+    for left in range(9):
+        chosen = policy.external_length(0, left)
+        assert 0 <= chosen <= left
+        assert best[chosen] == pytest.approx(max(best[: left + 1]), rel=1e-12)
 
 
 def test_ever_more_is_drafted_the_more_is_kept() -> None:
@@ -212,7 +254,10 @@ def test_fewer_rows_than_a_table_knows_cost_what_its_fewest_do() -> None:
         (lambda: PassCosts(rows=(1, 2), costs=(1.0,)), "equally many"),
         (lambda: PassCosts(rows=(2, 2), costs=(1.0, 1.0)), "rows must increase"),
         (lambda: PassCosts(rows=(1, 2), costs=(2.0, 1.0)), "must not fall"),
+        (lambda: PassCosts(rows=(1, 2, 3), costs=(1.0, 3.0, 2.0)), "must not fall"),
         (lambda: PassCosts(rows=(1, 2), costs=(0.0, 1.0)), "must be positive"),
+        (lambda: PassCosts(rows=(1, 2, 3), costs=(1.0, 2.0, np.inf)), "must be positive, finite"),
+        (lambda: PassCosts(rows=(1, 2, 3), costs=(1.0, np.nan, 2.0)), "must be positive, finite"),
         (lambda: DraftLengthPolicy(acceptance=()), "one or more probabilities"),
         (lambda: DraftLengthPolicy(acceptance=(0.5, 1.5)), "one or more probabilities"),
         (lambda: DraftLengthPolicy(prior_weight=0.0), "prior_weight must be positive"),
