@@ -113,7 +113,8 @@ def infill(  # noqa: PLR0913 - the public contract
         order: in which order the targets are decided: ``"ascending"``, ``"random"``, ``"spread"`` or a permutation of
             ``range(number of targets)`` in text order; ``None`` is the model's own policy.
         drafter: ``"self"``, ``"ngram"``, or an object with ``propose`` (see ``anyorder.Drafter``).
-        forbidden: a string, or several, that no fill may contain.
+        forbidden: a string, or several, that no fill may contain. (XLNet's codecs put white space back after drawing,
+            so with them a string of white space alone may.)
         marker: what marks a blank: ``<mask>`` one token, ``<mask:5>`` five, a backslash before it makes it text (and
             disappears). ``None`` switches markers off.
         steps: passes of the method ``"parallel"``.

@@ -133,7 +133,7 @@ def _begin(out: Path, settings: dict[str, Any], options: RunOptions) -> None:
     except OSError as error:
         raise StoreError(f"{out} cannot be a run's directory: {error.strerror}") from None
     if path.exists() and not options.resume:
-        raise StoreError(f"{out} already holds a run: pass --resume to go on with it, or another --out")
+        raise ValueError(f"{out} already holds a run: pass --resume to go on with it, or another --out")
     samples = out / _SAMPLES
     if not path.exists() and samples.is_file() and samples.stat().st_size:
         raise StoreError(f"{samples} holds samples, and no run.json says of what: move it away, or pass another --out")

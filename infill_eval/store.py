@@ -31,7 +31,6 @@ class SampleFile:
 
     Attributes:
         samples: what the file holds, by item.
-        repaired: whether a cut-off last line was found and removed.
 
     Raises:
         StoreError: if a line other than a cut-off last one is broken, the file cannot be opened, or another process
@@ -48,8 +47,7 @@ class SampleFile:
             raise StoreError(f"{path} cannot be opened: {error.strerror}") from None
         self._end = content.rfind(b"\n") + 1
         self.samples = _parse(content[: self._end], path)
-        self.repaired = self._end < len(content)
-        if self.repaired:
+        if self._end < len(content):
             self._file.truncate(self._end)
 
     def append(self, name: str, samples: Sequence[Sample]) -> None:

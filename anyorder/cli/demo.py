@@ -80,6 +80,7 @@ def _compare(model: Model, seed: int) -> None:
         passes = statistics.fmean(run.stats.nfe for run in runs)
         seconds = statistics.median(run.stats.seconds for run in runs)
         sys.stdout.write(f"  {method:<12}{runs[0].stats.tokens:>6}{passes:>8.1f}{seconds:>9.3f}\n")
+    sys.stdout.write("\nDrafts of such a text are mostly kept; README.md says what drafting saves on average.\n")
 
 
 def _fill(model: Model, method: Literal["sequential", "one-pass"], seed: int) -> InfillResult:

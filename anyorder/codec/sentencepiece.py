@@ -44,7 +44,6 @@ class SentencePieceCodec:
         self.mask_id = self._special(MASK_PIECE)
         self.separator_id = self._special(SEPARATOR_PIECE)
         self.space_ids = frozenset(i for i, piece in enumerate(self._bytes) if piece.startswith(b" "))
-        self.pad_id: int = self._processor.pad_id()
         self._bar_ids = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in BAR.encode()]
         if self.decode(self.encode(_PROBE)) != _PROBE:
             raise ValueError(

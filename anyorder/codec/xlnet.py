@@ -41,7 +41,6 @@ class XLNetCodec:
         self._processor = load_processor(model)
         self.vocab_size: int = self._processor.vocab_size()
         self.mask_id = self._symbol("<mask>")
-        self.pad_id = self._symbol("<pad>")
         self.separator_id = self._symbol("<eod>")
         self._reversible = name == "xlnet-escaped"
         self._words = WordEncoder(self._processor, self._symbol(CUT_PIECE), as_is=self._reversible)

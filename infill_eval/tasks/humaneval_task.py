@@ -53,7 +53,6 @@ class HumanEvalInfilling:
         self.name = f"humaneval {benchmark}"
         self._sandbox = sandbox
         self._protocol: Protocol = protocol
-        self._benchmark: Benchmark = benchmark
         self._ks = tuple(ks)
         self._workers = workers
         self._passed: dict[Program, bool] = {}

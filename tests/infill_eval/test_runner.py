@@ -100,7 +100,7 @@ def test_seeds_of_items_are_far_apart() -> None:
 
 def test_a_finished_run_is_not_overwritten(tmp_path: Path) -> None:
     run(Letters(), draw, tmp_path)
-    with pytest.raises(StoreError, match="already holds a run: pass --resume"):
+    with pytest.raises(ValueError, match="already holds a run: pass --resume"):
         run(Letters(), draw, tmp_path)
 
 
