@@ -94,8 +94,8 @@ class Session:
 
     @property
     def is_alive(self) -> bool:
-        """Whether any step of any sequence is still to be decided."""
-        return bool((self.num_decoded < self.end).any())
+        """Whether any step of any sequence is still to be decided: ``compact`` leaves no row once none is."""
+        return len(self.rows) > 0
 
     def steps(self, counts: Ints, offset: int = 0) -> Ints:
         """(A, max(counts)): the ``counts[a]`` steps from ``num_decoded + offset`` on, then the sentinel."""
