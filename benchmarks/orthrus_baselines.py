@@ -83,7 +83,7 @@ def with_own_cache(
             seconds = 0.0 if start is None else time.perf_counter() - start
             return Run(session.books.tokens[0], session.books.num_passes, cache_bytes(cache), seconds)
         # What the drafter read of its own guesses stays up to the first that was wrong.
-        decided = int(session.num_decided)
+        decided = int(session.num_decoded)
         read = min(read, decided - 1)
         num_drafts = (session.remaining - 1).clamp(max=width) * plan.decides
         guessed: list[int] = []

@@ -179,7 +179,7 @@ def test_a_correction_left_unencoded_is_caught(monkeypatch: pytest.MonkeyPatch) 
 
     def forgetful(self: Session, *args: Any, **options: Any) -> Any:
         done = honest(self, *args, **options)
-        self.num_encoded = torch.minimum(self.num_encoded + 1, self.num_decided - 1)
+        self.num_encoded = torch.minimum(self.num_encoded + 1, self.num_decoded - 1)
         return done
 
     # Believing in one key too many only matters where a draft was kept and something was left to encode before it.

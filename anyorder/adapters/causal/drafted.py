@@ -110,7 +110,7 @@ def decode_verified(session: Session, schedule: Schedule, *, confidence: float =
         schedule: how many drafts to ask for.
         confidence: draw a draft only if its row, and those before it, give some token at least this probability.
     """
-    drafts, num_drafts = session.no_drafts(), torch.zeros_like(session.num_decided)
+    drafts, num_drafts = session.no_drafts(), torch.zeros_like(session.num_decoded)
     while session.is_alive:
         width = drafts.tokens.shape[1]
         plan, logits = session.forward(drafts, num_drafts, schedule.lengths(session, num_drafts, width))

@@ -63,7 +63,7 @@ def decode_threshold(session: Session, thresholds: Thresholds, *, masks: int, co
     """
     while session.is_alive:
         levels = thresholds.levels(session)
-        none = torch.zeros_like(session.num_decided)
+        none = torch.zeros_like(session.num_decoded)
         wanted = torch.minimum(torch.where(levels < 1, masks, 0), session.remaining - 1)
         plan, logits = session.forward(session.no_drafts(), none, wanted[:, None])
         num_masks = plan.lengths[:, 0]
