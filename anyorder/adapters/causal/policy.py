@@ -20,6 +20,7 @@ from anyorder.adapters.causal.drafted import room
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.adapters.causal.session import Session
 from anyorder.draft_length import DraftLengthPolicy, History, PassCosts
+from anyorder.model.costs import ACCELERATOR, SMALL_WIDTH
 from anyorder.next_drafts import cheapest
 
 Rounds = Literal["one-pass", "two-pass", "anchored"]
@@ -35,16 +36,12 @@ SMALL_CPU = PassCosts(rows=(1, 3, 4, 7, 9, 11, 15, 32), costs=(1.0, 1.28, 1.28, 
 network included (``python -m benchmarks.causal_costs``): to draft at all costs a quarter of a pass."""
 BASE_CPU = PassCosts(rows=(1, 3, 4, 7, 9, 11, 15, 32), costs=(1.0, 1.16, 1.33, 1.65, 1.8, 2.17, 2.5, 3.55))
 """Width 576, 30 layers, vocabulary 49152 (SmolLM2-135M's shape), otherwise the same."""
-ACCELERATOR = PassCosts(rows=(1, 64, 256), costs=(1.0, 1.0, 1.2))
-"""An assumption, not a measurement: reading the weights bounds a pass of up to some hundred rows."""
-SMALL_WIDTH = 384
-"""Up to this embedding width the small table holds."""
 
 
 def adaptive(model: CausalModel) -> DraftLengthPolicy:
     """The policy for a model: stored costs of its size and device, and the acceptance its checkpoint names."""
     small = SMALL_CPU if model.config.width <= SMALL_WIDTH else BASE_CPU
-    policy = DraftLengthPolicy(costs=small if model.device.type == "cpu" else ACCELERATOR)
+    policy = DraftLengthPolicy(costs=small if model.device.type == "cpu" else ACCELERATOR.one_pass)
     return replace(policy, acceptance=model.acceptance) if model.acceptance else policy
 
 
