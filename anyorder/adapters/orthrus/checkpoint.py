@@ -134,7 +134,7 @@ def read_view(model: CausalModel, weights: Mapping[str, Tensor]) -> None:
 
 
 def _settings(directory: str | Path) -> dict[str, Any]:
-    needed = ("block", "anchor", "acceptance", "base", "base_hash")
+    needed = ("block", "anchor", "acceptance", "base", "base_hash", "base_hash_of")
     return read_settings(Path(directory) / _SETTINGS, needed, "orthrus.save_view")
 
 
