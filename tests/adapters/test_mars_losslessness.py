@@ -40,7 +40,7 @@ def decoded(
     def run(cases: Tensor, uniforms: EnumeratedUniforms) -> Tensor:
         prompts = [PROMPTS[case] for case in cases.tolist()]
         task = Task(prompts, LIMITS[cases], (EOS,), sampling)
-        layout = Layout(scratch=masks * (masks + 1), num_offsets=masks, chunk=chunk)
+        layout = Layout(scratch=masks * (masks + 1), max_lag=masks, chunk=chunk)
         session = Session(model, task, layout, uniforms=uniforms)
         adaptive = None if policy is None else Adaptive(policy, masks, "one-pass", len(prompts))
         decode_verified(session, adaptive or Constant(masks, lookahead))
@@ -85,7 +85,7 @@ def test_drafts_are_really_rejected_and_really_kept() -> None:
     session = Session(
         model_of("qwen3"),
         Task(PROMPTS * 20, LIMITS.repeat(20), (EOS,), Sampling()),
-        Layout(scratch=2, num_offsets=2),
+        Layout(scratch=2, max_lag=2),
         uniforms=Uniforms(range(60)),
     )
     with torch.no_grad():

@@ -21,7 +21,7 @@ class CausalStats:
         rows: rows computed for it, over all passes.
         prefill_rows: those of them that read the prompt.
         mask_rows: those of them that were masks, or a token in their view.
-        offered: how often a draft was there at offset 1, 2, ... (a rejected one hides none behind it).
+        offered: how often there was a draft at lag 1, 2, ... (a rejected one hides none behind it).
         accepted: how often it was kept.
         seconds: from the start of the call to the sequence's last token.
         prefill_seconds: from the start of the call to the sequence's first token.
@@ -51,7 +51,7 @@ class CausalStats:
 
     @property
     def acceptance(self) -> tuple[float, ...]:
-        """The share of drafts at offset 1, 2, ... that were kept, with all before them."""
+        """The share of drafts at lag 1, 2, ... that were kept, with all before them."""
         return tuple(kept / offered for kept, offered in zip(self.accepted, self.offered, strict=True) if offered)
 
 
@@ -90,15 +90,15 @@ class Books:
 
     Args:
         num_sequences: B.
-        num_offsets: how many drafts a round can have.
+        max_lag: the most drafts a round can have.
         on_tokens: the streaming callback.
     """
 
-    def __init__(self, num_sequences: int, num_offsets: int, on_tokens: Callable[[NewTokens], None] | None) -> None:
+    def __init__(self, num_sequences: int, max_lag: int, on_tokens: Callable[[NewTokens], None] | None) -> None:
         self.nfe, self.prefill_nfe, self.rows, self.prefill_rows, self.mask_rows = (
             torch.zeros(num_sequences, dtype=torch.long) for _ in range(5)
         )
-        self.offered, self.accepted = (torch.zeros(num_sequences, num_offsets, dtype=torch.long) for _ in range(2))
+        self.offered, self.accepted = (torch.zeros(num_sequences, max_lag, dtype=torch.long) for _ in range(2))
         self.seconds, self.first = (torch.zeros(num_sequences, dtype=torch.float64) for _ in range(2))
         self.tokens: list[list[int]] = [[] for _ in range(num_sequences)]
         self.ended: list[str] = ["length"] * num_sequences
@@ -115,9 +115,9 @@ class Books:
 
     def count_drafts(self, rows: Tensor, offered: Tensor, accepted: Tensor) -> None:
         """Enter how many of (A,) drafts of each sequence were kept."""
-        offset = torch.arange(self.offered.shape[1])
-        self.offered[rows] += offset < offered[:, None]
-        self.accepted[rows] += offset < accepted[:, None]
+        lag = torch.arange(self.offered.shape[1])
+        self.offered[rows] += lag < offered[:, None]
+        self.accepted[rows] += lag < accepted[:, None]
 
     def decide(self, sequence: int, tokens: list[int], ended: str | None) -> None:
         """Enter the new tokens of one sequence."""

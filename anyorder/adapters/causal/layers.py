@@ -67,7 +67,7 @@ class Seen(NamedTuple):
         sin: (N, 1, D), the first half negated: see ``rotate``.
         bias: (B or 1, 1, G * R, S), zero where a row may attend and minus infinity elsewhere.
         shape: (B, R), what the flat rows stand for.
-        places: (N,) numbers in ``range(B * R)`` of the rows, ``None`` if they are all there.
+        places: (N,) numbers in ``range(B * R)`` of the rows, ``None`` if all take part.
         slots: (N * key heads,) places the keys go to in a cache of slots.
         routing: which rows go the way of masks, ``None`` if none does.
     """

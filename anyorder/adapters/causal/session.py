@@ -44,13 +44,13 @@ class Layout(NamedTuple):
 
     Attributes:
         scratch: the most mask rows a pass can have for a sequence.
-        num_offsets: the most drafts a sequence can have in hand.
+        max_lag: the most drafts a sequence can have in hand.
         chunk: rows of a prompt read in one pass.
         blocks: how masks are grouped.
     """
 
     scratch: int
-    num_offsets: int
+    max_lag: int
     chunk: int = 512
     blocks: Blocks = Blocks()
 
@@ -95,7 +95,7 @@ class Session:
         self.tokens = self.tokens.to(device)
         self._eos = torch.tensor(sorted(task.eos_ids), dtype=torch.long)
         self.rows = torch.arange(len(task.prompts))
-        self.books = Books(len(task.prompts), layout.num_offsets, on_tokens)
+        self.books = Books(len(task.prompts), layout.max_lag, on_tokens)
         self.books.prefill_rows += self.num_decoded * (task.max_new_tokens > 0)
         self.cache = model.new_cache(len(task.prompts), self.num_slots)
         self.keep((self.num_decoded < self.end).nonzero()[:, 0])
@@ -215,10 +215,10 @@ class Session:
         """Go on with some of the sequences, ``alive`` being their (A',) row numbers."""
         if len(alive) == len(self.rows):
             return
-        there = alive.to(self.tokens.device, non_blocking=True)
-        self.tokens, self.rows, self.end = self.tokens[there], self.rows[alive], self.end[alive]
+        on_device = alive.to(self.tokens.device, non_blocking=True)
+        self.tokens, self.rows, self.end = self.tokens[on_device], self.rows[alive], self.end[alive]
         self.num_decoded, self.num_encoded = self.num_decoded[alive], self.num_encoded[alive]
-        self.uniforms, self.cache = self.uniforms.select(alive), self.cache.select(there)
+        self.uniforms, self.cache = self.uniforms.select(alive), self.cache.select(on_device)
 
     def _no_q(self, width: int) -> Tensor:
         return torch.zeros(len(self.tokens), width, self.model.vocab_size, device=self.tokens.device)
@@ -233,7 +233,7 @@ def verify_greedy(drafted: Tensor, best: Tensor, num_drafts: Tensor) -> Verdict:
         num_drafts: (A,) on the host; drafts beyond are ignored.
     """
     width = drafted.shape[1]
-    there = torch.arange(width) < num_drafts[:, None]
-    kept = (drafted == best[:, :width]) & there.to(drafted.device, non_blocking=True)
+    is_draft = torch.arange(width) < num_drafts[:, None]
+    kept = (drafted == best[:, :width]) & is_draft.to(drafted.device, non_blocking=True)
     num_kept = kept.long().cumprod(1).sum(1)
     return Verdict(num_kept, best.gather(1, num_kept[:, None])[:, 0])

@@ -117,7 +117,7 @@ def _decode(
     num_masks, seeds = options.num_masks, request.seeds
     layout = Layout(
         scratch=options.scratch,
-        num_offsets=num_masks,
+        max_lag=num_masks,
         chunk=options.chunk,
         blocks=Blocks(sees_both_ways=network.sees_both_ways),
     )

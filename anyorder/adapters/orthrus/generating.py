@@ -111,7 +111,7 @@ def layout_of(options: OrthrusOptions) -> Layout:
     """How passes are laid out."""
     return Layout(
         scratch=options.scratch,
-        num_offsets=options.num_masks,
+        max_lag=options.num_masks,
         chunk=options.chunk,
         blocks=Blocks(sees_both_ways=True, anchor_in_view=options.anchor_in_view),
     )
