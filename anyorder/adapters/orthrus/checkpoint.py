@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -19,7 +19,8 @@ from torch import Tensor
 
 from anyorder.adapters.causal.added import base_settings, check_base, place_of_base, read_settings
 from anyorder.adapters.causal.convert import load as load_causal
-from anyorder.adapters.causal.convert import parts_of_projections, wrap
+from anyorder.adapters.causal.convert import merged, wrap
+from anyorder.adapters.causal.layers import Routed
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.adapters.orthrus.view import attach, check_has_view, detach, view_of
 
@@ -141,18 +142,13 @@ def _settings(directory: str | Path) -> dict[str, Any]:
 def _named(model: CausalModel) -> dict[str, Tensor]:
     """Views into the trained tensors by their published names; ours hold several projections each."""
     named: dict[str, Tensor] = {"mask_embedding": model.mask_embedding}
-    of_attention = [item for item in parts_of_projections(model.config).items() if item[0].startswith("attention.")]
+    for item in merged(model.config):
+        if ".attention." in item.projection:
+            whole = getattr(view_of(cast("Routed", model.get_submodule(item.projection))), item.kind)
+            named |= {} if whole is None else item.split(whole, "_diff")
     for depth in range(model.config.num_layers):
-        attention, prefix = model.layer(depth).attention, f"model.layers.{depth}."
-        for routed, (_, parts) in zip((attention.inputs, attention.output), of_attention, strict=True):
-            own = view_of(routed)
-            for kind, whole in (("weight", own.weight), ("bias", own.bias)):
-                if whole is not None:
-                    pieces = torch.split(whole, [size for _, size in parts])
-                    named |= {
-                        f"{prefix}{part}_diff.{kind}": piece for (part, _), piece in zip(parts, pieces, strict=True)
-                    }
-        if attention.for_masks is not None:
-            named[f"{prefix}self_attn.q_norm_diff.weight"] = attention.for_masks.query
-            named[f"{prefix}self_attn.k_norm_diff.weight"] = attention.for_masks.key
+        norms = model.layer(depth).attention.for_masks
+        if norms is not None:
+            named[f"model.layers.{depth}.self_attn.q_norm_diff.weight"] = norms.query
+            named[f"model.layers.{depth}.self_attn.k_norm_diff.weight"] = norms.key
     return named
