@@ -21,7 +21,8 @@ from torch import Tensor
 
 from anyorder.adapters import mars
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.drafted import Constant, confidence_of, decode_verified
+from anyorder.adapters.causal.drafted import confidence_of, decode_verified
+from anyorder.adapters.causal.schedules import Constant
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.adapters.mars.decoding import Thresholds, decode_threshold
 from anyorder.draft_length import DraftLengthPolicy

@@ -14,9 +14,9 @@ from torch import Tensor
 
 import anyorder.adapters.causal.session as session_module
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.drafted import Constant, decode_verified
+from anyorder.adapters.causal.drafted import decode_verified
 from anyorder.adapters.causal.plan import Plan
-from anyorder.adapters.causal.policy import Adaptive
+from anyorder.adapters.causal.schedules import Adaptive, Constant
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.drafting import Drafts

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.convert import wrap
-from anyorder.adapters.causal.drafted import Confidence, Constant, decode_verified
+from anyorder.adapters.causal.drafted import Confidence, decode_verified
 from anyorder.adapters.causal.generation import Generated, NewTokens
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.adapters.causal.plan import Blocks
-from anyorder.adapters.causal.policy import Adaptive
 from anyorder.adapters.causal.prompts import Prompts, is_single
 from anyorder.adapters.causal.request import Request, open_request
+from anyorder.adapters.causal.schedules import Adaptive, Constant, Lookahead
 from anyorder.adapters.causal.session import Layout, Session
 from anyorder.adapters.mars.decoding import Tau, Thresholds, decode_threshold
-from anyorder.adapters.mars.options import Lookahead, MarsOptions, Mode
+from anyorder.adapters.mars.options import MarsOptions, Mode
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.sampling import Sampling
 from anyorder.uniforms import Uniforms

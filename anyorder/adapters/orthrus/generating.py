@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.convert import wrap
-from anyorder.adapters.causal.drafted import Constant, Lookahead, Schedule, TwoDenoisings, decode_verified
+from anyorder.adapters.causal.drafted import decode_verified
 from anyorder.adapters.causal.generation import Generated, NewTokens
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.adapters.causal.plan import Blocks
-from anyorder.adapters.causal.policy import Adaptive
 from anyorder.adapters.causal.prompts import Prompts, is_single
 from anyorder.adapters.causal.request import open_request
+from anyorder.adapters.causal.schedules import Adaptive, Constant, Lookahead, Schedule, TwoDenoisings
 from anyorder.adapters.causal.session import Layout, Session
 from anyorder.adapters.orthrus.options import Cycle, OrthrusOptions
 from anyorder.adapters.orthrus.view import check_has_view
