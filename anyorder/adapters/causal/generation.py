@@ -92,6 +92,9 @@ class Books:
         num_sequences: B.
         max_lag: the most drafts a round can have.
         on_tokens: the streaming callback.
+
+    Attributes:
+        is_lossless: whether the tokens of each sequence follow the model's own distribution; lossy loops say if not.
     """
 
     def __init__(self, num_sequences: int, max_lag: int, on_tokens: Callable[[NewTokens], None] | None) -> None:
@@ -102,6 +105,7 @@ class Books:
         self.seconds, self.first = (torch.zeros(num_sequences, dtype=torch.float64) for _ in range(2))
         self.tokens: list[list[int]] = [[] for _ in range(num_sequences)]
         self.ended: list[str] = ["length"] * num_sequences
+        self.is_lossless = [True] * num_sequences
         self.num_passes = 0
         self._on_tokens, self._start = on_tokens, time.perf_counter()
 
@@ -131,14 +135,14 @@ class Books:
         if self._on_tokens is not None:
             self._on_tokens(NewTokens(sequence=sequence, token_ids=tuple(tokens), is_last=ended is not None))
 
-    def close(self, mode: str, lossless: list[bool], seeds: list[int]) -> list[Generated]:
+    def close(self, mode: str, seeds: list[int]) -> list[Generated]:
         """The finished batch."""
         return [
-            Generated(token_ids=tuple(tokens), stats=self._stats(row, mode, lossless[row]), seed=seeds[row])
+            Generated(token_ids=tuple(tokens), stats=self._stats(row, mode), seed=seeds[row])
             for row, tokens in enumerate(self.tokens)
         ]
 
-    def _stats(self, row: int, mode: str, lossless: bool) -> CausalStats:
+    def _stats(self, row: int, mode: str) -> CausalStats:
         return CausalStats(
             nfe=int(self.nfe[row]),
             prefill_nfe=int(self.prefill_nfe[row]),
@@ -151,6 +155,6 @@ class Books:
             seconds=float(self.seconds[row]),
             prefill_seconds=float(self.first[row]),
             mode=mode,
-            lossless=lossless,
+            lossless=self.is_lossless[row],
             ended=self.ended[row],
         )
