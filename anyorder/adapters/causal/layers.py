@@ -181,12 +181,3 @@ class Layer(nn.Module):
         normed = F.rms_norm(rows, shape, self.feed_forward_norm, self.eps)
         gate, value = self.expand(normed, seen.routing).chunk(2, -1)
         return rows + self.contract(F.silu(gate) * value, seen.routing)  # type: ignore[no-any-return]
-
-    def routed(self) -> dict[str, Routed]:
-        """Every projection by name."""
-        return {
-            "inputs": self.attention.inputs,
-            "output": self.attention.output,
-            "expand": self.expand,
-            "contract": self.contract,
-        }

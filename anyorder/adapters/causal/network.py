@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from anyorder.adapters.causal.cache import KeyStore, Past, SlotCache
 from anyorder.adapters.causal.config import CausalConfig
-from anyorder.adapters.causal.layers import Layer, Routing, Seen
+from anyorder.adapters.causal.layers import Layer, Routed, Routing, Seen
 from anyorder.adapters.causal.rotary import RotaryTables
 from anyorder.adapters.causal.rows import Rows, additive, visible_slots
 from anyorder.model.linear import Linear, Packing
@@ -98,6 +98,10 @@ class CausalModel(nn.Module):
     def layer(self, depth: int) -> Layer:
         """The layer at ``depth``, counted from the input."""
         return cast("Layer", self.layers[depth])
+
+    def routed(self) -> list[Routed]:
+        """Every projection, layer by layer."""
+        return [module for module in self.layers.modules() if isinstance(module, Routed)]
 
     def use_mask_id(self, mask_id: int) -> CausalModel:
         """Let a spare vocabulary row be the mask.
