@@ -109,13 +109,12 @@ def _eos(eos_ids: int | Sequence[int] | None, network: CausalModel) -> tuple[int
 def _integers(name: str, wanted: str, value: object) -> list[int]:
     """One integer, or all of several."""
     one = as_integer(value)
-    given: list[object] = []
-    if one is None:
-        if not isinstance(value, Iterable) or isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0:
-            raise TypeError(f"{name} must be {wanted}; got {value!r} ({type(value).__name__})")
-        given = list(value)
-    found = [one] if one is not None else []
-    for entry in given:
+    if one is not None:
+        return [one]
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0:
+        raise TypeError(f"{name} must be {wanted}; got {value!r} ({type(value).__name__})")
+    found = []
+    for entry in value:
         number = as_integer(entry)
         if number is None:
             raise TypeError(f"{name} must be {wanted}; got {value!r:.80}, where {entry!r:.80} is no integer")
