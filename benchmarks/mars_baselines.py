@@ -117,8 +117,8 @@ def jacobi(model: CausalModel, prompts: list[Tensor], max_new_tokens: int, *, wi
     """
     limits = torch.full((len(prompts),), max_new_tokens)
     task = Task(prompts, limits, model.config.eos_ids, Sampling(temperature=0.0))
-    session = Session(model, task, Layout(scratch=0, num_offsets=width), uniforms=Uniforms([0] * len(prompts)))
-    num_drafts = torch.zeros_like(session.num_decided)
+    session = Session(model, task, Layout(scratch=0, max_lag=width), uniforms=Uniforms([0] * len(prompts)))
+    num_drafts = torch.zeros_like(session.num_decoded)
     drafts = session.no_drafts()
     while session.is_alive:
         no_masks = torch.zeros(len(num_drafts), drafts.tokens.shape[1] + 1, dtype=torch.long)

@@ -64,7 +64,7 @@ def with_own_cache(
     Source: Leviathan et al. 2023.
     """
     task = Task([prompt], torch.tensor([limit]), eos_ids, Sampling(temperature=0.0))
-    session = Session(model, task, Layout(scratch=0, num_offsets=width), uniforms=Uniforms([0]))
+    session = Session(model, task, Layout(scratch=0, max_lag=width), uniforms=Uniforms([0]))
     cache, read = drafter.new_cache(1, session.num_slots), 0
     drafts, num_drafts = session.no_drafts(), torch.zeros(1, dtype=torch.long)
     start: float | None = None
@@ -83,7 +83,7 @@ def with_own_cache(
             seconds = 0.0 if start is None else time.perf_counter() - start
             return Run(session.books.tokens[0], session.books.num_passes, cache_bytes(cache), seconds)
         # What the drafter read of its own guesses stays up to the first that was wrong.
-        decided = int(session.num_decided)
+        decided = int(session.num_decoded)
         read = min(read, decided - 1)
         num_drafts = (session.remaining - 1).clamp(max=width) * plan.decides
         guessed: list[int] = []

@@ -6,18 +6,16 @@ vocabulary by ``tokenizer.model``. Everything else is transformers'.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
 from safetensors import SafetensorError
 
 from anyorder.adapters import causal, mars, orthrus
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.added import added, could_be_hub_id, fingerprint
+from anyorder.adapters.causal.added import added, could_be_hub_id, digest, fingerprint
 from anyorder.codec import SentencePieceCodec
 from anyorder.model.request import checked_device
 
@@ -78,7 +76,7 @@ class CausalText:
         facts = {
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "weights": fingerprint(network)[:16],
-            "added": _digest(network)[:16],
+            "added": digest(added(network))[:16],
         }
         return cls(name=name, network=network.pack("lossless"), tokenizer=tokenizer, facts=facts)
 
@@ -159,15 +157,6 @@ def opened(what: str, load: Callable[[], CausalModel]) -> CausalModel:
         return load()
     except _UNREADABLE as error:
         raise ValueError(f"{what} is no causal model that can be loaded: {_short(error)}") from None
-
-
-def _digest(network: CausalModel) -> str:
-    """A hash of what training added to the base."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(added(network).items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _short(error: Exception) -> str:

@@ -7,49 +7,60 @@ One extra slot at the end swallows the writes of rows that take no part in a pas
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from torch import Tensor
 
 
-class KeyValueCache:
+class Buffers:
     """Static buffers of keys and values, zero-filled: a NaN in a slot that is masked out would still poison its row.
 
     Attributes:
-        keys: one (B, H, S + 1, D) tensor a layer: what one head reads lies together.
+        keys: one (B, H, S + 1, D) tensor a layer, H being the heads that have keys: what one head reads lies together.
         values: the same for the values.
-        num_steps: S, the number of usable slots.
+        num_slots: S, the number of usable slots.
     """
 
     def __init__(self, keys: list[Tensor], values: list[Tensor]) -> None:
         self.keys = keys
         self.values = values
-        self.num_steps = keys[0].shape[2] - 1
+        self.num_slots = keys[0].shape[2] - 1
 
     @classmethod
-    def empty(cls, num_layers: int, shape: tuple[int, int, int, int], like: Tensor) -> KeyValueCache:
+    def empty(cls, num_layers: int, shape: tuple[int, int, int, int], like: Tensor) -> Self:
         """Buffers for ``num_layers`` layers of ``shape`` (B, H, S, D), with the device and dtype of ``like``."""
-        batch, heads, steps, width = shape
-        size = (batch, heads, steps + 1, width)
+        batch, heads, slots, width = shape
+        size = (batch, heads, slots + 1, width)
         return cls(
             [like.new_zeros(size) for _ in range(num_layers)],
             [like.new_zeros(size) for _ in range(num_layers)],
         )
 
-    def slots(self, steps: Tensor) -> Tensor:
-        """Flat slot numbers of (B, T) steps, for ``write``; the sentinel step ``num_steps`` lands in the spare slot."""
-        batch, heads = self.keys[0].shape[:2]
-        start = torch.arange(batch * heads, device=steps.device).view(batch, heads, 1) * (self.num_steps + 1)
-        return (start + steps.clamp(max=self.num_steps)[:, None]).flatten()
-
-    def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
-        """Store (B, H, T, D) keys and values of one layer at flat ``slots`` (B * H * T,)."""
+    def write(self, layer: int, places: Tensor, key: Tensor, value: Tensor) -> None:
+        """Store (..., D) keys and values of one layer, in all as many as the flat ``places``."""
         for buffer, new in ((self.keys[layer], key), (self.values[layer], value)):
-            buffer.flatten(0, 2).index_copy_(0, slots, new.flatten(0, 2))
+            buffer.flatten(0, 2).index_copy_(0, places, new.flatten(0, -2))
 
     def read(self, layer: int, num_slots: int) -> tuple[Tensor, Tensor]:
         """The first ``num_slots`` slots of one layer: views (B, H, num_slots, D) of the keys and the values."""
         return self.keys[layer][:, :, :num_slots], self.values[layer][:, :, :num_slots]
 
-    def select(self, rows: Tensor) -> KeyValueCache:
+    def select(self, rows: Tensor) -> Self:
         """The cache of some rows of the batch (a copy), ``rows`` being (A,) int64 row numbers."""
-        return KeyValueCache([k[rows] for k in self.keys], [v[rows] for v in self.values])
+        return type(self)([keys[rows] for keys in self.keys], [values[rows] for values in self.values])
+
+
+class KeyValueCache(Buffers):
+    """Buffers whose slots are the steps of an order."""
+
+    @property
+    def num_steps(self) -> int:
+        """S, the number of steps there is room for."""
+        return self.num_slots
+
+    def slots(self, steps: Tensor) -> Tensor:
+        """(B * H * T,) flat places of (B, T) steps, for (B, H, T, D) keys; the step ``num_steps`` has the spare one."""
+        batch, heads = self.keys[0].shape[:2]
+        start = torch.arange(batch * heads, device=steps.device).view(batch, heads, 1) * (self.num_slots + 1)
+        return (start + steps.clamp(max=self.num_slots)[:, None]).flatten()

@@ -119,9 +119,8 @@ def stubborn(token: int, drafted: int) -> CausalModel:
     """A model that always says ``token``, and whose mask rows always draft ``drafted``."""
     model = network("qwen2")
     with torch.no_grad():
-        for depth in range(model.config.num_layers):
-            for routed in model.layer(depth).routed().values():
-                routed.base.weight.zero_()  # type: ignore[union-attr]
+        for routed in model.routed():
+            routed.base.weight.zero_()  # type: ignore[union-attr]
         model.norm.fill_(1.0)
         model.embedding.zero_()[:, 0] = 1.0
         model.mask_embedding.zero_()[1] = 1.0

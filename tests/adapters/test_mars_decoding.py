@@ -21,7 +21,8 @@ from torch import Tensor
 
 from anyorder.adapters import mars
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.drafted import Constant, confidence_of, decode_verified
+from anyorder.adapters.causal.drafted import confidence_of, decode_verified
+from anyorder.adapters.causal.schedules import Constant
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.adapters.mars.decoding import Thresholds, decode_threshold
 from anyorder.draft_length import DraftLengthPolicy
@@ -338,10 +339,10 @@ def test_a_session_shares_nothing_between_calls() -> None:
     task = Task(prompts, torch.tensor([6, 6, 6]), (), Sampling(temperature=0.0))
     once: list[list[list[int]]] = []
     for _ in range(2):
-        session = Session(model, task, Layout(scratch=3, num_offsets=3), uniforms=Uniforms([0, 0, 0]))
+        session = Session(model, task, Layout(scratch=3, max_lag=3), uniforms=Uniforms([0, 0, 0]))
         decode_verified(session, Constant(3, "linear"))
         once.append(session.books.tokens)
-    session = Session(model, task, Layout(scratch=3, num_offsets=3), uniforms=Uniforms([0, 0, 0]))
+    session = Session(model, task, Layout(scratch=3, max_lag=3), uniforms=Uniforms([0, 0, 0]))
     decode_threshold(session, Thresholds(1.0, 3), masks=3, confidence="probability")
     assert once[0] == once[1] == session.books.tokens
 

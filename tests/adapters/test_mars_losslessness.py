@@ -14,9 +14,9 @@ from torch import Tensor
 
 import anyorder.adapters.causal.session as session_module
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.drafted import Constant, decode_verified
+from anyorder.adapters.causal.drafted import decode_verified
 from anyorder.adapters.causal.plan import Plan
-from anyorder.adapters.causal.policy import Adaptive
+from anyorder.adapters.causal.schedules import Adaptive, Constant
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.drafting import Drafts
@@ -40,7 +40,7 @@ def decoded(
     def run(cases: Tensor, uniforms: EnumeratedUniforms) -> Tensor:
         prompts = [PROMPTS[case] for case in cases.tolist()]
         task = Task(prompts, LIMITS[cases], (EOS,), sampling)
-        layout = Layout(scratch=masks * (masks + 1), num_offsets=masks, chunk=chunk)
+        layout = Layout(scratch=masks * (masks + 1), max_lag=masks, chunk=chunk)
         session = Session(model, task, layout, uniforms=uniforms)
         adaptive = None if policy is None else Adaptive(policy, masks, "one-pass", len(prompts))
         decode_verified(session, adaptive or Constant(masks, lookahead))
@@ -85,7 +85,7 @@ def test_drafts_are_really_rejected_and_really_kept() -> None:
     session = Session(
         model_of("qwen3"),
         Task(PROMPTS * 20, LIMITS.repeat(20), (EOS,), Sampling()),
-        Layout(scratch=2, num_offsets=2),
+        Layout(scratch=2, max_lag=2),
         uniforms=Uniforms(range(60)),
     )
     with torch.no_grad():
@@ -179,7 +179,7 @@ def test_a_correction_left_unencoded_is_caught(monkeypatch: pytest.MonkeyPatch) 
 
     def forgetful(self: Session, *args: Any, **options: Any) -> Any:
         done = honest(self, *args, **options)
-        self.num_encoded = torch.minimum(self.num_encoded + 1, self.num_decided - 1)
+        self.num_encoded = torch.minimum(self.num_encoded + 1, self.num_decoded - 1)
         return done
 
     # Believing in one key too many only matters where a draft was kept and something was left to encode before it.

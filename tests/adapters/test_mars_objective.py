@@ -9,7 +9,7 @@ from torch import Tensor
 
 from anyorder.adapters import mars
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.documents import starts_and_positions
+from anyorder.adapters.causal.documents import bounds
 from anyorder.adapters.mars import causal_loss, mars_loss, noisy_mask
 from anyorder.adapters.mars.objective import both_copies
 from training.causal_data import CausalBatch
@@ -217,7 +217,8 @@ def test_per_token_every_response_token_counts_alike(tokens: Tensor, is_response
 
 
 def test_documents_are_numbered_and_their_positions_start_anew() -> None:
-    number, position = starts_and_positions(torch.tensor([[7, 7, 7, 3, 3, 7], [0, 1, 2, 3, 4, 5]]))
+    documents = torch.tensor([[7, 7, 7, 3, 3, 7], [0, 1, 2, 3, 4, 5]])
+    number, position = bounds(documents, documents)
     assert number.tolist() == [[0, 0, 0, 1, 1, 2], [0, 1, 2, 3, 4, 5]]
     assert position.tolist() == [[0, 1, 2, 0, 1, 0], [0] * 6]
 

@@ -144,7 +144,7 @@ def learn(model: CausalModel) -> float:
 
 
 @pytest.mark.parametrize("anchor", VIEWS)
-def test_a_cyclic_language_is_drafted_right_at_every_offset(anchor: Any) -> None:
+def test_a_cyclic_language_is_drafted_right_at_every_lag(anchor: Any) -> None:
     """Off by one anywhere, every draft would be the neighbour of the right token."""
     assert learn(orthrus.attach(cyclic(), block=4, anchor=anchor)) == 1.0
 

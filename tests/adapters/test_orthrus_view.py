@@ -104,7 +104,7 @@ def drafting_rows(model: CausalModel, tokens: Tensor, anchor: int) -> Tensor:
     blocks = layout_of(options).blocks
     padded, none = torch.nn.functional.pad(tokens[:, : anchor + 1], (0, count + 1)), torch.zeros(1, dtype=torch.long)
     for stand, wanted in ((Stand(decided - 1, none, none), 0), (Stand(decided, decided - 1, none), count)):
-        if int(stand.num_decided) == 0:
+        if int(stand.num_decoded) == 0:
             continue
         plan = plan_pass(stand, torch.tensor([[wanted]]), sentinel=cache.num_slots, chunk=64, blocks=blocks)
         slots = torch.where(plan.rows.is_mask, cache.num_slots, plan.rows.slots)

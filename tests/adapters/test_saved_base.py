@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from anyorder.adapters import causal, mars, orthrus
 from anyorder.adapters.causal import CausalModel
-from anyorder.adapters.causal.added import fingerprint, name_of_base, place_of_base
+from anyorder.adapters.causal.added import name_of_base, place_of_base
 
 ONE_EACH = [(family, anchor) for family in FAMILIES for anchor in VIEWS]
 
@@ -53,16 +53,15 @@ def test_a_base_is_told_from_another_whatever_it_was_trained_and_is_opened_in(
                     load(tmp_path / name, base=tmp_path / "base1", dtype=opened)
 
 
-def test_a_view_whose_hash_is_of_weights_in_full_is_still_told_its_base(tmp_path: Path) -> None:
-    model = with_view("qwen2")
-    orthrus.save_view(model, tmp_path, base="somewhere")
-    settings = json.loads((tmp_path / "view.json").read_text()) | {"base_hash": fingerprint(model)}
-    del settings["base_hash_of"]
-    (tmp_path / "view.json").write_text(json.dumps(settings))
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        orthrus.load_view(network("qwen2").to(dtype), tmp_path)
-    with pytest.raises(ValueError, match="not those this view was trained on"):
-        orthrus.load_view(network("qwen2", sharpness=2.0), tmp_path)
+@pytest.mark.parametrize("named", ["int4", "float32", None, ["bfloat16"]])
+def test_a_hash_of_weights_in_no_format_that_is_written_is_one_sentence(named: object, tmp_path: Path) -> None:
+    make("qwen2").save_pretrained(tmp_path / "base")
+    for load, save, name in ((mars.load, save_new_lora, "mars.json"), (orthrus.load, save_new_view, "view.json")):
+        save(causal.load(tmp_path / "base"), tmp_path / name, str(tmp_path / "base"))
+        settings = json.loads((tmp_path / name / name).read_text()) | {"base_hash_of": named}
+        (tmp_path / name / name).write_text(json.dumps(settings))
+        with pytest.raises(ValueError, match=r"^base_hash_of of this \w+ must be one of bfloat16, float16; got "):
+            load(tmp_path / name)
 
 
 def save_new_view(model: CausalModel, directory: Path, base: str) -> None:

@@ -18,6 +18,9 @@ from torch import Tensor
 
 from anyorder.adapters.causal.network import CausalModel
 
+_HASHED = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+"""What weights are rounded to before they are hashed, by the name that is written."""
+
 
 def added(model: CausalModel) -> dict[str, Tensor]:
     """What transformers has no place for: the mask embedding and whatever mask rows have of their own."""
@@ -28,13 +31,17 @@ def added(model: CausalModel) -> dict[str, Tensor]:
 
 def fingerprint(model: CausalModel, dtype: torch.dtype | None = None) -> str:
     """A hash of the base's weights, as they are or rounded to ``dtype``."""
-    digest = hashlib.sha256()
     ignored = set(added(model))
-    for name, tensor in sorted(model.state_dict().items()):
-        if name not in ignored:
-            digest.update(name.encode())
-            digest.update(tensor.detach().to("cpu", dtype).contiguous().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+    return digest({name: tensor for name, tensor in model.state_dict().items() if name not in ignored}, dtype)
+
+
+def digest(tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None) -> str:
+    """A hash of tensors and their names, as they are or rounded to ``dtype``."""
+    state = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        state.update(name.encode())
+        state.update(tensor.detach().to("cpu", dtype).contiguous().view(torch.uint8).numpy().tobytes())
+    return state.hexdigest()
 
 
 def read_settings(path: Path, needed: Collection[str], writer: str) -> dict[str, Any]:
@@ -79,11 +86,11 @@ def base_settings(model: CausalModel, directory: Path, base: str) -> dict[str, s
         raise ValueError(
             "what was added to a base is saved before the weights are packed: the base could not be told by its hash"
         )
-    dtype = torch.float16 if model.embedding.dtype == torch.float16 else torch.bfloat16
+    hashed = "float16" if model.embedding.dtype == torch.float16 else "bfloat16"
     return {
         "base": name_of_base(directory, base),
-        "base_hash": fingerprint(model, dtype),
-        "base_hash_of": str(dtype).removeprefix("torch."),
+        "base_hash": fingerprint(model, _HASHED[hashed]),
+        "base_hash_of": hashed,
     }
 
 
@@ -98,9 +105,13 @@ def check_base(model: CausalModel, settings: Mapping[str, Any], what: str) -> No
         what: was trained on it.
 
     Raises:
-        ValueError: if its hash is another.
+        ValueError: if its hash is another, or of weights in a format that ``base_settings`` does not write.
     """
-    dtype: torch.dtype = getattr(torch, settings.get("base_hash_of", "float32"))  # older files hold a hash in full
+    dtype = _HASHED.get(str(settings.get("base_hash_of")))
+    if dtype is None:
+        raise ValueError(
+            f"base_hash_of of this {what} must be one of {', '.join(_HASHED)}; got {settings.get('base_hash_of')!r}"
+        )
     holds_it = model.embedding.dtype in (torch.float32, torch.float64, dtype)
     if holds_it and fingerprint(model, dtype) != settings["base_hash"]:
         raise ValueError(f"the base's weights are not those this {what} was trained on")

@@ -11,6 +11,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from anyorder.model.cache import Buffers
+
 
 class KeyStore(Protocol):
     """Where a pass puts its keys and values, layer by layer, and what its queries then read."""
@@ -24,29 +26,8 @@ class KeyStore(Protocol):
         ...
 
 
-class SlotCache:
-    """Static buffers, zero-filled: a NaN in a slot that is masked out would still poison its row.
-
-    Attributes:
-        keys: one (B, H, S + 1, D) tensor a layer, H being the heads that have keys.
-        values: the same for the values.
-        num_slots: S, the number of usable slots.
-    """
-
-    def __init__(self, keys: list[Tensor], values: list[Tensor]) -> None:
-        self.keys = keys
-        self.values = values
-        self.num_slots = keys[0].shape[2] - 1
-
-    @classmethod
-    def empty(cls, num_layers: int, shape: tuple[int, int, int, int], like: Tensor) -> SlotCache:
-        """Buffers for ``num_layers`` layers of ``shape`` (B, H, S, D), with the device and dtype of ``like``."""
-        batch, heads, slots, width = shape
-        size = (batch, heads, slots + 1, width)
-        return cls(
-            [like.new_zeros(size) for _ in range(num_layers)],
-            [like.new_zeros(size) for _ in range(num_layers)],
-        )
+class SlotCache(Buffers):
+    """Buffers whose first slots are positions of the text, those after them scratch; rows are written one by one."""
 
     def places(self, sequences: Tensor, slots: Tensor) -> Tensor:
         """(N * H,) where the keys of (N,) rows go: slot ``slots[i]`` of sequence ``sequences[i]``, head by head."""
@@ -58,16 +39,7 @@ class SlotCache:
         """See ``KeyStore.write``."""
         if places is None:
             raise ValueError("a cache of slots must be told which slots the keys go to")
-        for buffer, new in ((self.keys[layer], key), (self.values[layer], value)):
-            buffer.flatten(0, 2).index_copy_(0, places, new.flatten(0, 1))
-
-    def read(self, layer: int, num_slots: int) -> tuple[Tensor, Tensor]:
-        """The first ``num_slots`` slots of one layer: views (B, H, num_slots, D) of the keys and the values."""
-        return self.keys[layer][:, :, :num_slots], self.values[layer][:, :, :num_slots]
-
-    def select(self, rows: Tensor) -> SlotCache:
-        """The cache of some sequences of the batch (a copy), ``rows`` being (A,) int64 row numbers."""
-        return SlotCache([keys[rows] for keys in self.keys], [values[rows] for values in self.values])
+        super().write(layer, places, key, value)
 
 
 class Past:

@@ -7,15 +7,17 @@ module of the library that may import transformers, and only when a checkpoint i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.config import CausalConfig
 from anyorder.adapters.causal.network import CausalModel
+from anyorder.model.linear import Linear
 
 _MISSING = "reading and writing checkpoints of transformers needs transformers: pip install 'transformers>=5'"
 
@@ -97,20 +99,38 @@ def _eos_ids(model: Any) -> tuple[int, ...]:
     return tuple(found) if isinstance(found, list | tuple) else (int(found),)
 
 
-def parts_of_projections(config: CausalConfig) -> dict[str, tuple[tuple[str, int], ...]]:
-    """Our merged projections: which of theirs they hold, and how many rows each has."""
+class Merged(NamedTuple):
+    """The weight or the bias of a projection of ours, made of one or more of theirs.
+
+    Attributes:
+        projection: its name in our network.
+        kind: ``"weight"`` or ``"bias"``; not every projection has a bias.
+        parts: the names of theirs, and how many rows each has.
+    """
+
+    projection: str
+    kind: str
+    parts: dict[str, int]
+
+    def split(self, whole: Tensor, suffix: str = "") -> dict[str, Tensor]:
+        """Views into ours by the names of theirs, with something behind the projection's."""
+        names = [f"{part}{suffix}.{self.kind}" for part in self.parts]
+        return dict(zip(names, torch.split(whole, list(self.parts.values())), strict=True))
+
+
+def merged(config: CausalConfig) -> Iterator[Merged]:
+    """Every projection of the network, its weight and its bias."""
     width = config.head_width
     queries, keys = config.num_heads * width, config.num_key_heads * width
-    return {
-        "attention.inputs.base": (
-            ("self_attn.q_proj", queries),
-            ("self_attn.k_proj", keys),
-            ("self_attn.v_proj", keys),
-        ),
-        "attention.output.base": (("self_attn.o_proj", config.width),),
-        "expand.base": (("mlp.gate_proj", config.inner), ("mlp.up_proj", config.inner)),
-        "contract.base": (("mlp.down_proj", config.width),),
+    names = {
+        "attention.inputs": {"self_attn.q_proj": queries, "self_attn.k_proj": keys, "self_attn.v_proj": keys},
+        "attention.output": {"self_attn.o_proj": config.width},
+        "expand": {"mlp.gate_proj": config.inner, "mlp.up_proj": config.inner},
+        "contract": {"mlp.down_proj": config.width},
     }
+    for depth, (ours, theirs), kind in product(range(config.num_layers), names.items(), ("weight", "bias")):
+        parts = {f"model.layers.{depth}.{part}": size for part, size in theirs.items()}
+        yield Merged(f"layers.{depth}.{ours}", kind, parts)
 
 
 def _norms(config: CausalConfig) -> dict[str, str]:
@@ -119,41 +139,33 @@ def _norms(config: CausalConfig) -> dict[str, str]:
     if config.has_head_norms:
         names["attention.query_norm"] = "self_attn.q_norm.weight"
         names["attention.key_norm"] = "self_attn.k_norm.weight"
-    return names
+    layers = [(f"layers.{depth}.", f"model.layers.{depth}.") for depth in range(config.num_layers)]
+    return {"norm": "model.norm.weight"} | {
+        ours + name: theirs + other for (ours, theirs), (name, other) in product(layers, names.items())
+    }
 
 
 def _ours(theirs: Mapping[str, Tensor], config: CausalConfig) -> dict[str, Tensor]:
     """Their state under our names."""
-    ours = {"embedding": theirs["model.embed_tokens.weight"], "norm": theirs["model.norm.weight"]}
+    ours = {name: theirs[other] for name, other in _norms(config).items()}
+    ours["embedding"] = theirs["model.embed_tokens.weight"]
     ours["head.weight"] = ours["embedding"] if config.is_tied else theirs["lm_head.weight"]
-    for depth in range(config.num_layers):
-        for name, parts in parts_of_projections(config).items():
-            for kind in ("weight", "bias"):
-                found = [theirs.get(f"model.layers.{depth}.{part}.{kind}") for part, _ in parts]
-                tensors = [tensor for tensor in found if tensor is not None]
-                if tensors:
-                    ours[f"layers.{depth}.{name}.{kind}"] = torch.cat(tensors)
-        for name, other in _norms(config).items():
-            ours[f"layers.{depth}.{name}"] = theirs[f"model.layers.{depth}.{other}"]
+    for projection, kind, parts in merged(config):
+        found = [theirs[name] for part in parts if (name := f"{part}.{kind}") in theirs]
+        if found:
+            ours[f"{projection}.base.{kind}"] = torch.cat(found)
     return ours
 
 
 def _theirs(network: CausalModel) -> dict[str, Tensor]:
     """Our state under their names."""
-    config = network.config
-    theirs = {"model.embed_tokens.weight": network.embedding.detach(), "model.norm.weight": network.norm.detach()}
-    theirs["lm_head.weight"] = network.embedding.detach() if config.is_tied else network.head.dense_weight()
-    for depth in range(config.num_layers):
-        layer = network.layer(depth)
-        linears = dict(zip(parts_of_projections(config), layer.routed().values(), strict=True))
-        for name, parts in parts_of_projections(config).items():
-            base = linears[name].base
-            sizes = [size for _, size in parts]
-            for kind, whole in (("weight", base.dense_weight()), ("bias", base.bias)):
-                if whole is not None:
-                    for (part, _), piece in zip(parts, torch.split(whole.detach(), sizes), strict=True):
-                        theirs[f"model.layers.{depth}.{part}.{kind}"] = piece
-        state = dict(layer.named_parameters())
-        for name, other in _norms(config).items():
-            theirs[f"model.layers.{depth}.{other}"] = state[name].detach()
+    state = dict(network.named_parameters())
+    theirs = {other: state[name].detach() for name, other in _norms(network.config).items()}
+    theirs["model.embed_tokens.weight"] = embedding = network.embedding.detach()
+    theirs["lm_head.weight"] = embedding if network.config.is_tied else network.head.dense_weight()
+    for item in merged(network.config):
+        base = cast("Linear", network.get_submodule(f"{item.projection}.base"))
+        whole = base.dense_weight() if item.kind == "weight" else base.bias
+        if whole is not None:
+            theirs |= item.split(whole.detach())
     return theirs

@@ -7,27 +7,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def starts_and_positions(documents: Tensor) -> tuple[Tensor, Tensor]:
+def bounds(tokens: Tensor, documents: Tensor | None) -> tuple[Tensor, Tensor]:
     """Which document each token belongs to, counted from 0 in its row, and where it stands in it.
 
     Args:
-        documents: (B, L) int64, constant within a document and different in the next.
+        tokens: (B, L).
+        documents: (B, L) int64, constant within a document and different in the next; ``None`` for one a row.
 
     Returns:
-        (B, L) int64 twice.
+        (B or 1, L) int64 twice: one sequence a row has one mask for the whole batch, as causal rows never see the
+        padding after them.
     """
+    documents = torch.zeros_like(tokens[:1]) if documents is None else documents
     changes = F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
     place = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
     start = torch.where(changes, place, 0).cummax(1).values
     return changes.long().cumsum(1) - 1, place - start
-
-
-def bounds(tokens: Tensor, documents: Tensor | None) -> tuple[Tensor, Tensor]:
-    """(B or 1, L) document numbers and positions of (B, L) tokens.
-
-    One sequence a row has one mask for the whole batch: causal rows never see the padding after them.
-    """
-    return starts_and_positions(torch.zeros_like(tokens[:1]) if documents is None else documents)
 
 
 def causal_mask(number: Tensor, positions: Tensor) -> Tensor:

@@ -9,16 +9,14 @@ Sources: Leviathan et al. 2023 for the test; MARS (arXiv 2604.07023) and Orthrus
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from anyorder.adapters.causal.schedules import Schedule
 from anyorder.adapters.causal.session import Session
 from anyorder.drafting import Drafts
-
-Lookahead = Literal["linear", "quadratic", "alternate"]
-"""Masks after the drafts; after every number of drafts that might be kept; or only while no draft is in hand."""
 
 Confidence = Literal["probability", "entropy", "margin"]
 """How sure a row is: its largest probability, exp(-entropy), or the largest less the second; each is 1 at best."""
@@ -36,72 +34,6 @@ def confidence_of(logits: Tensor, kind: Confidence) -> Tensor:
     return (log_probs.exp() * log_probs.clamp(min=torch.finfo(logits.dtype).min)).sum(-1).exp()
 
 
-class Schedule(Protocol):
-    """Says how many drafts to ask for; it knows what was decided, not what was drawn."""
-
-    def lengths(self, session: Session, num_drafts: Tensor, width: int) -> Tensor:
-        """(A, width + 1) drafts to ask for in each outcome of the test of (A,) ``num_drafts``, of which W are held."""
-        ...
-
-    def observe(self, num_tested: Tensor, num_kept: Tensor, alive: Tensor) -> None:
-        """A round tested (A,) drafts and kept (A,) of them; the (A',) sequences ``alive`` go on."""
-        ...
-
-
-def room(session: Session, width: int, most: int) -> Tensor:
-    """(A, W + 1) drafts that an outcome has use for: its own token takes a step of those left."""
-    return (session.remaining[:, None] - 1 - torch.arange(width + 1)).clamp(min=0, max=most)
-
-
-class Constant:
-    """As many drafts every time.
-
-    Args:
-        masks: drafts asked for in every outcome that is prepared.
-        lookahead: which outcomes those are.
-    """
-
-    def __init__(self, masks: int, lookahead: Lookahead) -> None:
-        self._masks, self._lookahead = masks, lookahead
-
-    def lengths(self, session: Session, num_drafts: Tensor, width: int) -> Tensor:
-        """See ``Schedule.lengths``."""
-        outcome, held = torch.arange(width + 1), num_drafts[:, None]
-        prepared = outcome <= held if self._lookahead == "quadratic" else outcome == held
-        if self._lookahead == "alternate":
-            prepared = prepared & (held == 0)
-        return room(session, width, self._masks) * prepared
-
-    def observe(self, num_tested: Tensor, num_kept: Tensor, alive: Tensor) -> None:
-        """Nothing changes."""
-
-
-class TwoDenoisings:
-    """Half of the drafts from masks alone, the rest from masks that see the first half, in a pass of its own.
-
-    Only for blocks that begin with the anchor. The halves are drawn left to right, so that each q is conditional on
-    what was drawn before it and on nothing else: tests stay exact.
-
-    Args:
-        masks: drafts of a round.
-        num_sequences: A.
-    """
-
-    def __init__(self, masks: int, num_sequences: int) -> None:
-        self._masks, self._began = masks, torch.zeros(num_sequences, dtype=torch.bool)
-
-    def lengths(self, session: Session, num_drafts: Tensor, width: int) -> Tensor:
-        """See ``Schedule.lengths``."""
-        most, is_new = room(session, width, self._masks)[:, 0], num_drafts == 0
-        wanted = torch.where(is_new, (most + 1) // 2, torch.where(self._began, most - num_drafts, 0))
-        self._began = is_new
-        return torch.nn.functional.pad(wanted[:, None], (0, width))
-
-    def observe(self, num_tested: Tensor, num_kept: Tensor, alive: Tensor) -> None:  # noqa: ARG002
-        """See ``Schedule.observe``."""
-        self._began = self._began[alive]
-
-
 def decode_verified(session: Session, schedule: Schedule, *, confidence: float = 0.0) -> None:
     """Generate, testing every draft against the model's own distribution; see the module.
 
@@ -110,7 +42,7 @@ def decode_verified(session: Session, schedule: Schedule, *, confidence: float =
         schedule: how many drafts to ask for.
         confidence: draw a draft only if its row, and those before it, give some token at least this probability.
     """
-    drafts, num_drafts = session.no_drafts(), torch.zeros_like(session.num_decided)
+    drafts, num_drafts = session.no_drafts(), torch.zeros_like(session.num_decoded)
     while session.is_alive:
         width = drafts.tokens.shape[1]
         plan, logits = session.forward(drafts, num_drafts, schedule.lengths(session, num_drafts, width))

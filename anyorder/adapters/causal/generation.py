@@ -21,7 +21,7 @@ class CausalStats:
         rows: rows computed for it, over all passes.
         prefill_rows: those of them that read the prompt.
         mask_rows: those of them that were masks, or a token in their view.
-        offered: how often a draft was there at offset 1, 2, ... (a rejected one hides none behind it).
+        offered: how often there was a draft at lag 1, 2, ... (a rejected one hides none behind it).
         accepted: how often it was kept.
         seconds: from the start of the call to the sequence's last token.
         prefill_seconds: from the start of the call to the sequence's first token.
@@ -51,7 +51,7 @@ class CausalStats:
 
     @property
     def acceptance(self) -> tuple[float, ...]:
-        """The share of drafts at offset 1, 2, ... that were kept, with all before them."""
+        """The share of drafts at lag 1, 2, ... that were kept, with all before them."""
         return tuple(kept / offered for kept, offered in zip(self.accepted, self.offered, strict=True) if offered)
 
 
@@ -90,18 +90,22 @@ class Books:
 
     Args:
         num_sequences: B.
-        num_offsets: how many drafts a round can have.
+        max_lag: the most drafts a round can have.
         on_tokens: the streaming callback.
+
+    Attributes:
+        is_lossless: whether the tokens of each sequence follow the model's own distribution; lossy loops say if not.
     """
 
-    def __init__(self, num_sequences: int, num_offsets: int, on_tokens: Callable[[NewTokens], None] | None) -> None:
+    def __init__(self, num_sequences: int, max_lag: int, on_tokens: Callable[[NewTokens], None] | None) -> None:
         self.nfe, self.prefill_nfe, self.rows, self.prefill_rows, self.mask_rows = (
             torch.zeros(num_sequences, dtype=torch.long) for _ in range(5)
         )
-        self.offered, self.accepted = (torch.zeros(num_sequences, num_offsets, dtype=torch.long) for _ in range(2))
+        self.offered, self.accepted = (torch.zeros(num_sequences, max_lag, dtype=torch.long) for _ in range(2))
         self.seconds, self.first = (torch.zeros(num_sequences, dtype=torch.float64) for _ in range(2))
         self.tokens: list[list[int]] = [[] for _ in range(num_sequences)]
         self.ended: list[str] = ["length"] * num_sequences
+        self.is_lossless = [True] * num_sequences
         self.num_passes = 0
         self._on_tokens, self._start = on_tokens, time.perf_counter()
 
@@ -115,9 +119,9 @@ class Books:
 
     def count_drafts(self, rows: Tensor, offered: Tensor, accepted: Tensor) -> None:
         """Enter how many of (A,) drafts of each sequence were kept."""
-        offset = torch.arange(self.offered.shape[1])
-        self.offered[rows] += offset < offered[:, None]
-        self.accepted[rows] += offset < accepted[:, None]
+        lag = torch.arange(self.offered.shape[1])
+        self.offered[rows] += lag < offered[:, None]
+        self.accepted[rows] += lag < accepted[:, None]
 
     def decide(self, sequence: int, tokens: list[int], ended: str | None) -> None:
         """Enter the new tokens of one sequence."""
@@ -131,14 +135,14 @@ class Books:
         if self._on_tokens is not None:
             self._on_tokens(NewTokens(sequence=sequence, token_ids=tuple(tokens), is_last=ended is not None))
 
-    def close(self, mode: str, lossless: list[bool], seeds: list[int]) -> list[Generated]:
+    def close(self, mode: str, seeds: list[int]) -> list[Generated]:
         """The finished batch."""
         return [
-            Generated(token_ids=tuple(tokens), stats=self._stats(row, mode, lossless[row]), seed=seeds[row])
+            Generated(token_ids=tuple(tokens), stats=self._stats(row, mode), seed=seeds[row])
             for row, tokens in enumerate(self.tokens)
         ]
 
-    def _stats(self, row: int, mode: str, lossless: bool) -> CausalStats:
+    def _stats(self, row: int, mode: str) -> CausalStats:
         return CausalStats(
             nfe=int(self.nfe[row]),
             prefill_nfe=int(self.prefill_nfe[row]),
@@ -151,6 +155,6 @@ class Books:
             seconds=float(self.seconds[row]),
             prefill_seconds=float(self.first[row]),
             mode=mode,
-            lossless=lossless,
+            lossless=self.is_lossless[row],
             ended=self.ended[row],
         )

@@ -67,7 +67,7 @@ class Seen(NamedTuple):
         sin: (N, 1, D), the first half negated: see ``rotate``.
         bias: (B or 1, 1, G * R, S), zero where a row may attend and minus infinity elsewhere.
         shape: (B, R), what the flat rows stand for.
-        places: (N,) numbers in ``range(B * R)`` of the rows, ``None`` if they are all there.
+        places: (N,) numbers in ``range(B * R)`` of the rows, ``None`` if all take part.
         slots: (N * key heads,) places the keys go to in a cache of slots.
         routing: which rows go the way of masks, ``None`` if none does.
     """
@@ -181,12 +181,3 @@ class Layer(nn.Module):
         normed = F.rms_norm(rows, shape, self.feed_forward_norm, self.eps)
         gate, value = self.expand(normed, seen.routing).chunk(2, -1)
         return rows + self.contract(F.silu(gate) * value, seen.routing)  # type: ignore[no-any-return]
-
-    def routed(self) -> dict[str, Routed]:
-        """Every projection by name."""
-        return {
-            "inputs": self.attention.inputs,
-            "output": self.attention.output,
-            "expand": self.expand,
-            "contract": self.contract,
-        }

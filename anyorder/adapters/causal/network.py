@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from anyorder.adapters.causal.cache import KeyStore, Past, SlotCache
 from anyorder.adapters.causal.config import CausalConfig
-from anyorder.adapters.causal.layers import Layer, Routing, Seen
+from anyorder.adapters.causal.layers import Layer, Routed, Routing, Seen
 from anyorder.adapters.causal.rotary import RotaryTables
 from anyorder.adapters.causal.rows import Rows, additive, visible_slots
 from anyorder.model.linear import Linear, Packing
@@ -99,6 +99,10 @@ class CausalModel(nn.Module):
         """The layer at ``depth``, counted from the input."""
         return cast("Layer", self.layers[depth])
 
+    def routed(self) -> list[Routed]:
+        """Every projection, layer by layer."""
+        return [module for module in self.layers.modules() if isinstance(module, Routed)]
+
     def use_mask_id(self, mask_id: int) -> CausalModel:
         """Let a spare vocabulary row be the mask.
 
@@ -180,14 +184,14 @@ class CausalModel(nn.Module):
         device, (batch, count) = self.device, tokens.shape
         takes_part = rows.slots < cache.num_slots
         places = None if bool(takes_part.all()) else takes_part.flatten().nonzero()[:, 0]
-        there = Rows(*(part.to(device, non_blocking=True) for part in rows))
-        visible = visible_slots(there, min(rows.num_slots, cache.num_slots))
+        on_device = Rows(*(part.to(device, non_blocking=True) for part in rows))
+        visible = visible_slots(on_device, min(rows.num_slots, cache.num_slots))
         bias = additive(visible, self.embedding.dtype)[:, None].repeat(1, 1, self.config.heads_per_key, 1)
         kept = None if places is None else places.to(device, non_blocking=True)
         sequence = torch.arange(batch, device=device)[:, None].expand(batch, count)
         flat_tokens, positions, slots, sequence = (
             part.flatten() if kept is None else part.flatten()[kept]
-            for part in (tokens, there.positions, there.slots, sequence)
+            for part in (tokens, on_device.positions, on_device.slots, sequence)
         )
         is_mask, in_view = (
             part.flatten() if places is None else part.flatten()[places] for part in (rows.is_mask, rows.in_view)

@@ -26,12 +26,12 @@ class Stand(NamedTuple):
     """How far (A,) sequences have come, on the host.
 
     Attributes:
-        num_decided: n, tokens decided, the prompt included.
+        num_decoded: n, tokens decided, the prompt included.
         num_encoded: how many of them are in the cache.
         num_drafts: w, drafts in hand for the steps from n on.
     """
 
-    num_decided: Tensor
+    num_decoded: Tensor
     num_encoded: Tensor
     num_drafts: Tensor
 
@@ -123,7 +123,7 @@ def plan_pass(stand: Stand, lengths: Tensor, *, sentinel: int, chunk: int, block
 
 def _mask_rows(stand: Stand, lengths: Tensor, *, sentinel: int, blocks: Blocks) -> Rows:
     """(A, M) rows in the view, the groups of a sequence packed together in the slots after its clean ones."""
-    decided, drafts = stand.num_decided[:, None], stand.num_drafts[:, None]
+    decided, drafts = stand.num_decoded[:, None], stand.num_drafts[:, None]
     given = (1 + drafts) if blocks.anchor_in_view else torch.zeros_like(drafts)  # tokens that open the group
     lengths = lengths + given * (lengths > 0)
     first_slot = decided + drafts - given

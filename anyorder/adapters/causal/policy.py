@@ -10,20 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from anyorder.adapters.causal.drafted import room
 from anyorder.adapters.causal.network import CausalModel
-from anyorder.adapters.causal.session import Session
-from anyorder.draft_length import DraftLengthPolicy, History, PassCosts
+from anyorder.draft_length import DraftLengthPolicy, PassCosts
+from anyorder.model.costs import ACCELERATOR, SMALL_WIDTH
 from anyorder.next_drafts import cheapest
-
-Rounds = Literal["one-pass", "two-pass", "anchored"]
-"""Test and draft in one pass; in two, the drafting one deciding a token; or in two, the drafting one deciding none."""
 
 MOST_MASKS = 128
 """No pass has more mask rows than this for a sequence, whatever they cost."""
@@ -35,16 +28,12 @@ SMALL_CPU = PassCosts(rows=(1, 3, 4, 7, 9, 11, 15, 32), costs=(1.0, 1.28, 1.28, 
 network included (``python -m benchmarks.causal_costs``): to draft at all costs a quarter of a pass."""
 BASE_CPU = PassCosts(rows=(1, 3, 4, 7, 9, 11, 15, 32), costs=(1.0, 1.16, 1.33, 1.65, 1.8, 2.17, 2.5, 3.55))
 """Width 576, 30 layers, vocabulary 49152 (SmolLM2-135M's shape), otherwise the same."""
-ACCELERATOR = PassCosts(rows=(1, 64, 256), costs=(1.0, 1.0, 1.2))
-"""An assumption, not a measurement: reading the weights bounds a pass of up to some hundred rows."""
-SMALL_WIDTH = 384
-"""Up to this embedding width the small table holds."""
 
 
 def adaptive(model: CausalModel) -> DraftLengthPolicy:
     """The policy for a model: stored costs of its size and device, and the acceptance its checkpoint names."""
     small = SMALL_CPU if model.config.width <= SMALL_WIDTH else BASE_CPU
-    policy = DraftLengthPolicy(costs=small if model.device.type == "cpu" else ACCELERATOR)
+    policy = DraftLengthPolicy(costs=small if model.device.type == "cpu" else ACCELERATOR.one_pass)
     return replace(policy, acceptance=model.acceptance) if model.acceptance else policy
 
 
@@ -61,38 +50,6 @@ def check_policy(policy: object) -> None:
     """
     if policy is not None and not isinstance(policy, DraftLengthPolicy):
         raise TypeError(f"policy must be a DraftLengthPolicy or None; got {type(policy).__name__}")
-
-
-class Adaptive:
-    """A schedule that asks for as many drafts as pay; see ``drafted.Schedule``.
-
-    Args:
-        policy: costs of a causal pass by its rows, the expected acceptance.
-        most: the most drafts of an outcome.
-        rounds: what a round consists of.
-        num_sequences: A.
-    """
-
-    def __init__(self, policy: DraftLengthPolicy, most: int, rounds: Rounds, num_sequences: int) -> None:
-        self._policy, self._most, self._rounds = policy, most, rounds
-        self._history = History.empty(num_sequences)
-
-    def lengths(self, session: Session, num_drafts: Tensor, width: int) -> Tensor:
-        """See ``drafted.Schedule.lengths``."""
-        levels, held = self._policy.levels(self._history), num_drafts.tolist()
-        if self._rounds == "one-pass":
-            made = [one_pass_lengths(self._policy, level, self._most)[w] for level, w in zip(levels, held, strict=True)]
-            wanted = torch.tensor([row[: width + 1] for row in made], dtype=torch.long).view(len(made), width + 1)
-        else:
-            counts = [two_pass_length(self._policy, level, self._most, self._rounds == "anchored") for level in levels]
-            wanted = torch.zeros(len(counts), width + 1, dtype=torch.long)
-            wanted[:, 0] = torch.tensor(counts, dtype=torch.long) * (num_drafts == 0)
-        return torch.minimum(wanted, room(session, width, self._most))
-
-    def observe(self, num_tested: Tensor, num_kept: Tensor, alive: Tensor) -> None:
-        """See ``drafted.Schedule.observe``."""
-        history = self._policy.after(self._history, num_tested.numpy(), num_kept.numpy())
-        self._history = history.select(alive.numpy())
 
 
 @lru_cache(maxsize=1024)

@@ -1,31 +1,34 @@
-"""What a caller of ``generate`` asks for, checked once: prompts, limits, what ends a text, seeds."""
+"""A call of ``generate``: prompts, limits, what ends a text and seeds, checked once; and the answer to it."""
 
 from __future__ import annotations
 
 import math
 import numbers
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from anyorder.adapters.causal.generation import Generated, NewTokens
 from anyorder.adapters.causal.network import CausalModel
-from anyorder.adapters.causal.prompts import Prompts, as_prompts
-from anyorder.adapters.causal.session import Task
+from anyorder.adapters.causal.prompts import Prompts, as_prompts, is_single
+from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.integers import as_integer, check_integer
 from anyorder.sampling import Sampling
+from anyorder.uniforms import Uniforms
 
 MAX_SEED = 2**63 - 1
 
 
 class Request(NamedTuple):
-    """A task and the (B,) seeds of its randomness."""
+    """A task, the (B,) seeds of its randomness, and whether one prompt was given rather than a list of them."""
 
     task: Task
     seeds: list[int]
+    is_single: bool
 
 
 def open_request(
@@ -47,7 +50,37 @@ def open_request(
     rows = as_prompts(prompts, network.vocab_size, attention_mask)
     seeds = _seeds(seed, len(rows))
     limits = _limits(max_new_tokens, rows, network)
-    return Request(Task(rows, limits, _eos(eos_ids, network), sampling), seeds)
+    return Request(Task(rows, limits, _eos(eos_ids, network), sampling), seeds, is_single(prompts))
+
+
+def answer(
+    network: CausalModel,
+    request: Request,
+    layout: Layout,
+    decode: Callable[[Session], None],
+    *,
+    mode: str,
+    on_tokens: Callable[[NewTokens], None] | None,
+) -> Generated | list[Generated]:
+    """Decode what was asked for.
+
+    Args:
+        network: the model.
+        request: what was asked for.
+        layout: how passes are laid out.
+        decode: the loop; it takes a session to its end.
+        mode: what the stats call that.
+        on_tokens: called with the new tokens of each sequence after every pass that decided some.
+
+    Returns:
+        A ``Generated`` for one prompt, a list of them for many.
+    """
+    if not request.seeds:
+        return []
+    session = Session(network, request.task, layout, uniforms=Uniforms(request.seeds), on_tokens=on_tokens)
+    decode(session)
+    results = session.books.close(mode, request.seeds)
+    return results[0] if request.is_single else results
 
 
 def as_number(value: object) -> float | None:
@@ -76,13 +109,12 @@ def _eos(eos_ids: int | Sequence[int] | None, network: CausalModel) -> tuple[int
 def _integers(name: str, wanted: str, value: object) -> list[int]:
     """One integer, or all of several."""
     one = as_integer(value)
-    given: list[object] = []
-    if one is None:
-        if not isinstance(value, Iterable) or isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0:
-            raise TypeError(f"{name} must be {wanted}; got {value!r} ({type(value).__name__})")
-        given = list(value)
-    found = [one] if one is not None else []
-    for entry in given:
+    if one is not None:
+        return [one]
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0:
+        raise TypeError(f"{name} must be {wanted}; got {value!r} ({type(value).__name__})")
+    found = []
+    for entry in value:
         number = as_integer(entry)
         if number is None:
             raise TypeError(f"{name} must be {wanted}; got {value!r:.80}, where {entry!r:.80} is no integer")

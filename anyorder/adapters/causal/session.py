@@ -44,13 +44,13 @@ class Layout(NamedTuple):
 
     Attributes:
         scratch: the most mask rows a pass can have for a sequence.
-        num_offsets: the most drafts a sequence can have in hand.
+        max_lag: the most drafts a sequence can have in hand.
         chunk: rows of a prompt read in one pass.
         blocks: how masks are grouped.
     """
 
     scratch: int
-    num_offsets: int
+    max_lag: int
     chunk: int = 512
     blocks: Blocks = Blocks()
 
@@ -67,7 +67,7 @@ class Session:
 
     Attributes:
         tokens: (A, S + 1) int64 on the device; column S is scratch, where rows that take no part point.
-        num_decided: (A,) tokens decided, the prompt included.
+        num_decoded: (A,) tokens decided, the prompt included.
         num_encoded: (A,) tokens in the cache.
         end: (A,) where the sequence must stop.
         rows: (A,) numbers in the full batch.
@@ -85,9 +85,9 @@ class Session:
     ) -> None:
         self.model, self.layout, self.uniforms, self.sampling = model, layout, uniforms, task.sampling
         device = model.device
-        self.num_decided = torch.tensor([len(prompt) for prompt in task.prompts])
-        self.num_encoded = torch.zeros_like(self.num_decided)
-        self.end = self.num_decided + task.max_new_tokens
+        self.num_decoded = torch.tensor([len(prompt) for prompt in task.prompts])
+        self.num_encoded = torch.zeros_like(self.num_decoded)
+        self.end = self.num_decoded + task.max_new_tokens
         self.num_slots = int(self.end.max()) + layout.scratch
         self.tokens = torch.zeros(len(task.prompts), self.num_slots + 1, dtype=torch.long)
         for row, prompt in enumerate(task.prompts):
@@ -95,10 +95,10 @@ class Session:
         self.tokens = self.tokens.to(device)
         self._eos = torch.tensor(sorted(task.eos_ids), dtype=torch.long)
         self.rows = torch.arange(len(task.prompts))
-        self.books = Books(len(task.prompts), layout.num_offsets, on_tokens)
-        self.books.prefill_rows += self.num_decided * (task.max_new_tokens > 0)
+        self.books = Books(len(task.prompts), layout.max_lag, on_tokens)
+        self.books.prefill_rows += self.num_decoded * (task.max_new_tokens > 0)
         self.cache = model.new_cache(len(task.prompts), self.num_slots)
-        self.keep((self.num_decided < self.end).nonzero()[:, 0])
+        self.keep((self.num_decoded < self.end).nonzero()[:, 0])
 
     @property
     def is_alive(self) -> bool:
@@ -108,7 +108,7 @@ class Session:
     @property
     def remaining(self) -> Tensor:
         """(A,) tokens still to decide."""
-        return self.end - self.num_decided
+        return self.end - self.num_decoded
 
     @property
     def is_greedy(self) -> bool:
@@ -118,7 +118,7 @@ class Session:
     def no_drafts(self) -> Drafts:
         """Drafts of width zero."""
         nothing = self.tokens[:, :0]
-        return Drafts(nothing, self._no_q(0), torch.zeros_like(self.num_decided))
+        return Drafts(nothing, self._no_q(0), torch.zeros_like(self.num_decoded))
 
     def forward(self, drafts: Drafts, num_drafts: Tensor, lengths: Tensor) -> tuple[Plan, Tensor]:
         """One pass.
@@ -131,7 +131,7 @@ class Session:
         Returns:
             The plan, and (A, Q, V) logits of its asked rows in at least float32.
         """
-        stand = Stand(self.num_decided, self.num_encoded, num_drafts)
+        stand = Stand(self.num_decoded, self.num_encoded, num_drafts)
         plan = plan_pass(stand, lengths, sentinel=self.num_slots, chunk=self.layout.chunk, blocks=self.layout.blocks)
         self.place(drafts.tokens, num_drafts)
         slots = torch.where(plan.rows.is_mask, self.num_slots, plan.rows.slots).to(
@@ -142,10 +142,10 @@ class Session:
         return plan, at_least_float32(logits)
 
     def place(self, tokens: Tensor, counts: Tensor) -> None:
-        """Write the first ``counts[a]`` of (A, K) tokens at the steps from ``num_decided`` on."""
+        """Write the first ``counts[a]`` of (A, K) tokens at the steps from ``num_decoded`` on."""
         if tokens.shape[1]:
             ahead = torch.arange(tokens.shape[1])
-            steps = torch.where(ahead < counts[:, None], self.num_decided[:, None] + ahead, self.num_slots)
+            steps = torch.where(ahead < counts[:, None], self.num_decoded[:, None] + ahead, self.num_slots)
             self.tokens.scatter_(1, steps.to(tokens.device, non_blocking=True), tokens)
 
     def test(self, drafts: Drafts, testing: Tensor, num_drafts: Tensor, has_final: Tensor) -> Verdict:
@@ -175,7 +175,7 @@ class Session:
         """End a round: the kept drafts and one token more are decided, up to one that ends the text, and streamed.
 
         Args:
-            tokens: (A, M) for the steps from ``num_decided`` on.
+            tokens: (A, M) for the steps from ``num_decoded`` on.
             num_kept: (A,) drafts kept, on the device.
             first: (A, V) logits of the row that decided first, looked at for NaN.
             plan: of the pass.
@@ -199,10 +199,10 @@ class Session:
         has_eos = is_eos.any(1)
         counts = torch.where(has_eos, is_eos.long().argmax(1) + 1, counts)
         self.place(tokens, counts)
-        in_cache = self.num_decided + num_kept if encoded else self.num_decided
+        in_cache = self.num_decoded + num_kept if encoded else self.num_decoded
         self.num_encoded = torch.minimum(self.num_encoded + plan.num_clean, in_cache)
-        self.num_decided = self.num_decided + counts
-        is_over = has_eos | (self.num_decided >= self.end)
+        self.num_decoded = self.num_decoded + counts
+        is_over = has_eos | (self.num_decoded >= self.end)
         columns = (self.rows, counts, has_eos, is_over, decided)
         for row, count, eos, over, new in zip(*(column.tolist() for column in columns), strict=True):
             if count:
@@ -215,10 +215,10 @@ class Session:
         """Go on with some of the sequences, ``alive`` being their (A',) row numbers."""
         if len(alive) == len(self.rows):
             return
-        there = alive.to(self.tokens.device, non_blocking=True)
-        self.tokens, self.rows, self.end = self.tokens[there], self.rows[alive], self.end[alive]
-        self.num_decided, self.num_encoded = self.num_decided[alive], self.num_encoded[alive]
-        self.uniforms, self.cache = self.uniforms.select(alive), self.cache.select(there)
+        on_device = alive.to(self.tokens.device, non_blocking=True)
+        self.tokens, self.rows, self.end = self.tokens[on_device], self.rows[alive], self.end[alive]
+        self.num_decoded, self.num_encoded = self.num_decoded[alive], self.num_encoded[alive]
+        self.uniforms, self.cache = self.uniforms.select(alive), self.cache.select(on_device)
 
     def _no_q(self, width: int) -> Tensor:
         return torch.zeros(len(self.tokens), width, self.model.vocab_size, device=self.tokens.device)
@@ -233,7 +233,7 @@ def verify_greedy(drafted: Tensor, best: Tensor, num_drafts: Tensor) -> Verdict:
         num_drafts: (A,) on the host; drafts beyond are ignored.
     """
     width = drafted.shape[1]
-    there = torch.arange(width) < num_drafts[:, None]
-    kept = (drafted == best[:, :width]) & there.to(drafted.device, non_blocking=True)
+    is_draft = torch.arange(width) < num_drafts[:, None]
+    kept = (drafted == best[:, :width]) & is_draft.to(drafted.device, non_blocking=True)
     num_kept = kept.long().cumprod(1).sum(1)
     return Verdict(num_kept, best.gather(1, num_kept[:, None])[:, 0])

@@ -77,7 +77,7 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         attach_lora(model, rank=settings["lora"]["rank"], alpha=settings["lora"]["alpha"])
     model.load_state_dict(load_file(directory / _WEIGHTS), strict=False)
     model.block, model.sees_both_ways, model.mask_id = (settings[key] for key in ("block", "sees_both_ways", "mask_id"))
-    model.acceptance = tuple(settings.get("acceptance") or ())  # older files have none
+    model.acceptance = tuple(settings["acceptance"] or ())
     return model.requires_grad_(False).eval()
 
 
@@ -88,5 +88,5 @@ def base_of(directory: str | Path) -> str | None:
 
 
 def _settings(directory: str | Path) -> dict[str, Any]:
-    needed = ("block", "sees_both_ways", "mask_id", "lora", "base", "base_hash")
+    needed = ("block", "sees_both_ways", "mask_id", "acceptance", "lora", "base", "base_hash")
     return read_settings(Path(directory) / _SETTINGS, needed, "mars.save")

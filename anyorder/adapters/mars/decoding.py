@@ -35,10 +35,9 @@ class Thresholds:
         if self._ask is None and len(given) != num_sequences:
             raise ValueError(f"tau has {len(given)} values for {num_sequences} prompts: give one, or one a prompt")
         self._given = torch.tensor([_checked(value) for value in given], dtype=torch.float64)
-        self.is_lossless = [True] * num_sequences
 
     def levels(self, session: Session) -> Tensor:
-        """(A,) float64 on the host for the sequences alive."""
+        """(A,) float64 on the host for the sequences alive, whose books say where they are lossy."""
         rows = session.rows.tolist()
         if self._ask is None:
             levels = self._given[session.rows]
@@ -46,7 +45,7 @@ class Thresholds:
             made = [_checked(self._ask(row, len(session.books.tokens[row]))) for row in rows]
             levels = torch.tensor(made, dtype=torch.float64)
         for row, level in zip(rows, levels.tolist(), strict=True):
-            self.is_lossless[row] &= level >= 1
+            session.books.is_lossless[row] &= level >= 1
         return levels
 
 
@@ -63,7 +62,7 @@ def decode_threshold(session: Session, thresholds: Thresholds, *, masks: int, co
     """
     while session.is_alive:
         levels = thresholds.levels(session)
-        none = torch.zeros_like(session.num_decided)
+        none = torch.zeros_like(session.num_decoded)
         wanted = torch.minimum(torch.where(levels < 1, masks, 0), session.remaining - 1)
         plan, logits = session.forward(session.no_drafts(), none, wanted[:, None])
         num_masks = plan.lengths[:, 0]

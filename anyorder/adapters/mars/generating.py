@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.convert import wrap
-from anyorder.adapters.causal.drafted import Confidence, Constant, decode_verified
+from anyorder.adapters.causal.drafted import Confidence, decode_verified
 from anyorder.adapters.causal.generation import Generated, NewTokens
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.adapters.causal.plan import Blocks
-from anyorder.adapters.causal.policy import Adaptive
-from anyorder.adapters.causal.prompts import Prompts, is_single
-from anyorder.adapters.causal.request import Request, open_request
+from anyorder.adapters.causal.prompts import Prompts
+from anyorder.adapters.causal.request import answer, open_request
+from anyorder.adapters.causal.schedules import Adaptive, Constant, Lookahead
 from anyorder.adapters.causal.session import Layout, Session
 from anyorder.adapters.mars.decoding import Tau, Thresholds, decode_threshold
-from anyorder.adapters.mars.options import Lookahead, MarsOptions, Mode
+from anyorder.adapters.mars.options import MarsOptions, Mode
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.sampling import Sampling
-from anyorder.uniforms import Uniforms
 
 DEFAULT_BLOCK = 4
 
@@ -101,34 +101,22 @@ def generate(  # noqa: PLR0913
         seed=seed,
         attention_mask=attention_mask,
     )
-    results = _decode(network, request, options, tau=tau, on_tokens=on_tokens) if request.seeds else []
-    return results[0] if is_single(prompts) else results
-
-
-def _decode(
-    network: CausalModel,
-    request: Request,
-    options: MarsOptions,
-    *,
-    tau: Tau,
-    on_tokens: Callable[[NewTokens], None] | None,
-) -> list[Generated]:
-    """Run the loop that the options ask for."""
-    num_masks, seeds = options.num_masks, request.seeds
     layout = Layout(
         scratch=options.scratch,
-        num_offsets=num_masks,
+        max_lag=options.num_masks,
         chunk=options.chunk,
         blocks=Blocks(sees_both_ways=network.sees_both_ways),
     )
-    session = Session(network, request.task, layout, uniforms=Uniforms(seeds), on_tokens=on_tokens)
-    is_lossless = [True] * len(seeds)
+    return answer(network, request, layout, partial(_decode, options, tau), mode=options.name, on_tokens=on_tokens)
+
+
+def _decode(options: MarsOptions, tau: Tau, session: Session) -> None:
+    """Run the loop that the options ask for."""
+    num_masks = options.num_masks
     if options.mode == "threshold":
-        thresholds = Thresholds(tau, len(seeds))
+        thresholds = Thresholds(tau, len(session.books.tokens))
         decode_threshold(session, thresholds, masks=num_masks, confidence=options.confidence)
-        is_lossless = thresholds.is_lossless
     elif options.policy is not None:
         decode_verified(session, Adaptive(options.policy, num_masks, "one-pass", len(session.rows)))
     else:
         decode_verified(session, Constant(num_masks, options.lookahead))
-    return session.books.close(options.name, is_lossless, seeds)

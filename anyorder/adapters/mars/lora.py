@@ -76,9 +76,8 @@ def attach_lora(
     if model.routes_masks:
         kind = "a LoRA" if loras(model) else "a view"
         raise ValueError(f"a LoRA is of a model whose mask rows have no weights of their own yet; this one has {kind}")
-    every = [routed for depth in range(model.config.num_layers) for routed in model.layer(depth).routed().values()]
-    made = [GatedLora(routed.base, rank, alpha, model.embedding, generator) for routed in every]
-    for routed, lora in zip(every, made, strict=True):
+    made = [(routed, GatedLora(routed.base, rank, alpha, model.embedding, generator)) for routed in model.routed()]
+    for routed, lora in made:
         routed.for_masks = lora
     model.routes_masks = True
     return freeze_base(model)

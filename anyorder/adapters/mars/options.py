@@ -7,15 +7,13 @@ from typing import Literal, get_args
 
 from anyorder.adapters.causal.drafted import Confidence
 from anyorder.adapters.causal.policy import check_policy, most_masks
+from anyorder.adapters.causal.schedules import Lookahead
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.integers import check_integer
 from anyorder.sampling import Sampling
 
 Mode = Literal["threshold", "verify"]
 """Lossy and greedy, steered by tau; or lossless at any temperature."""
-
-Lookahead = Literal["linear", "quadratic"]
-"""Masks after the drafts, or after every number of drafts that might be kept."""
 
 
 @dataclass(frozen=True, kw_only=True)

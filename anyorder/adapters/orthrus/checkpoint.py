@@ -8,10 +8,9 @@ measured acceptance, and the base's place and hash: on another base a view draft
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -19,9 +18,10 @@ from torch import Tensor
 
 from anyorder.adapters.causal.added import base_settings, check_base, place_of_base, read_settings
 from anyorder.adapters.causal.convert import load as load_causal
-from anyorder.adapters.causal.convert import parts_of_projections, wrap
+from anyorder.adapters.causal.convert import merged, wrap
+from anyorder.adapters.causal.layers import Routed
 from anyorder.adapters.causal.network import CausalModel
-from anyorder.adapters.orthrus.view import attach, check_has_view, detach, view_of
+from anyorder.adapters.orthrus.view import ViewLinear, attach, check_has_view
 
 _SETTINGS, _WEIGHTS = "view.json", "view.safetensors"
 
@@ -65,31 +65,11 @@ def load_view(model: CausalModel | Any, directory: str | Path) -> CausalModel:
     settings, weights, network = _settings(directory), load_file(Path(directory) / _WEIGHTS), wrap(model)
     acceptance = tuple(settings["acceptance"] or ())
     check_base(network, settings, "view")
-    with _left_as_it_was(network):
-        attach(network, block=settings["block"], anchor=settings["anchor"])
-        read_view(network, weights)
+    _check_complete(network, weights)
+    attach(network, block=settings["block"], anchor=settings["anchor"])
+    read_view(network, weights)
     network.acceptance = acceptance
     return network.requires_grad_(False).eval()
-
-
-@contextmanager
-def _left_as_it_was(model: CausalModel) -> Iterator[None]:
-    """Take a view off again if it cannot be read."""
-    learning = {parameter for parameter in model.parameters() if parameter.requires_grad}
-    mask, had_routes = model.mask_embedding.detach().clone(), model.routes_masks
-    kept = {name: getattr(model, name) for name in ("block", "sees_both_ways", "acceptance")}
-    try:
-        yield
-    except ValueError:
-        if model.routes_masks and not had_routes:
-            detach(model)
-            for name, value in kept.items():
-                setattr(model, name, value)
-            with torch.no_grad():
-                model.mask_embedding.copy_(mask)
-            for parameter in learning:
-                parameter.requires_grad_(True)
-        raise
 
 
 def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.dtype = torch.float32) -> CausalModel:
@@ -124,35 +104,40 @@ def read_view(model: CausalModel, weights: Mapping[str, Tensor]) -> None:
         ValueError: if a copy is missing or has another shape.
     """
     check_has_view(model)
+    _check_complete(model, weights)
+    with torch.no_grad():
+        for name, tensor in _named(model).items():
+            tensor.copy_(weights[name])
+
+
+def _check_complete(model: CausalModel, weights: Mapping[str, Tensor]) -> None:
+    """Refuse weights that do not fit the view of a model, or one that it is yet to get."""
     for name, tensor in _named(model).items():
         found = weights.get(name)
         if found is None or found.shape != tensor.shape:
             got = "nothing" if found is None else f"shape {tuple(found.shape)}"
             raise ValueError(f"the view needs {name} of shape {tuple(tensor.shape)}; got {got}")
-        with torch.no_grad():
-            tensor.copy_(found)
 
 
 def _settings(directory: str | Path) -> dict[str, Any]:
-    needed = ("block", "anchor", "acceptance", "base", "base_hash")
+    needed = ("block", "anchor", "acceptance", "base", "base_hash", "base_hash_of")
     return read_settings(Path(directory) / _SETTINGS, needed, "orthrus.save_view")
 
 
 def _named(model: CausalModel) -> dict[str, Tensor]:
-    """Views into the trained tensors by their published names; ours hold several projections each."""
+    """Views into the trained tensors by their published names; those of the base, if there is no view to train."""
     named: dict[str, Tensor] = {"mask_embedding": model.mask_embedding}
-    of_attention = [item for item in parts_of_projections(model.config).items() if item[0].startswith("attention.")]
+    for item in merged(model.config):
+        if ".attention." in item.projection:
+            routed = cast("Routed", model.get_submodule(item.projection))
+            own = routed.for_masks.own if isinstance(routed.for_masks, ViewLinear) else routed.base
+            whole = getattr(own, item.kind)
+            named |= {} if whole is None else item.split(whole, "_diff")
     for depth in range(model.config.num_layers):
-        attention, prefix = model.layer(depth).attention, f"model.layers.{depth}."
-        for routed, (_, parts) in zip((attention.inputs, attention.output), of_attention, strict=True):
-            own = view_of(routed)
-            for kind, whole in (("weight", own.weight), ("bias", own.bias)):
-                if whole is not None:
-                    pieces = torch.split(whole, [size for _, size in parts])
-                    named |= {
-                        f"{prefix}{part}_diff.{kind}": piece for (part, _), piece in zip(parts, pieces, strict=True)
-                    }
-        if attention.for_masks is not None:
-            named[f"{prefix}self_attn.q_norm_diff.weight"] = attention.for_masks.query
-            named[f"{prefix}self_attn.k_norm_diff.weight"] = attention.for_masks.key
+        attention = model.layer(depth).attention
+        norms = attention.for_masks
+        query, key = (attention.query_norm, attention.key_norm) if norms is None else (norms.query, norms.key)
+        if query is not None and key is not None:
+            named[f"model.layers.{depth}.self_attn.q_norm_diff.weight"] = query
+            named[f"model.layers.{depth}.self_attn.k_norm_diff.weight"] = key
     return named

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.convert import wrap
-from anyorder.adapters.causal.drafted import Constant, Lookahead, Schedule, TwoDenoisings, decode_verified
+from anyorder.adapters.causal.drafted import decode_verified
 from anyorder.adapters.causal.generation import Generated, NewTokens
 from anyorder.adapters.causal.network import CausalModel
 from anyorder.adapters.causal.plan import Blocks
-from anyorder.adapters.causal.policy import Adaptive
-from anyorder.adapters.causal.prompts import Prompts, is_single
-from anyorder.adapters.causal.request import open_request
+from anyorder.adapters.causal.prompts import Prompts
+from anyorder.adapters.causal.request import answer, open_request
+from anyorder.adapters.causal.schedules import Adaptive, Constant, Lookahead, Schedule, TwoDenoisings
 from anyorder.adapters.causal.session import Layout, Session
 from anyorder.adapters.orthrus.options import Cycle, OrthrusOptions
 from anyorder.adapters.orthrus.view import check_has_view
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.sampling import Sampling
-from anyorder.uniforms import Uniforms
 
 
 @torch.no_grad()
@@ -99,19 +99,20 @@ def generate(  # noqa: PLR0913
         seed=seed,
         attention_mask=attention_mask,
     )
-    if not request.seeds:
-        return []
-    session = Session(network, request.task, layout_of(options), uniforms=Uniforms(request.seeds), on_tokens=on_tokens)
+    return answer(
+        network, request, layout_of(options), partial(_decode, options), mode=options.name, on_tokens=on_tokens
+    )
+
+
+def _decode(options: OrthrusOptions, session: Session) -> None:
     decode_verified(session, schedule_of(options, session), confidence=options.confidence)
-    results = session.books.close(options.name, [True] * len(request.seeds), request.seeds)
-    return results[0] if is_single(prompts) else results
 
 
 def layout_of(options: OrthrusOptions) -> Layout:
     """How passes are laid out."""
     return Layout(
         scratch=options.scratch,
-        num_offsets=options.num_masks,
+        max_lag=options.num_masks,
         chunk=options.chunk,
         blocks=Blocks(sees_both_ways=True, anchor_in_view=options.anchor_in_view),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from anyorder.adapters.causal.drafted import Lookahead
-from anyorder.adapters.causal.policy import Rounds, check_policy, most_masks
+from anyorder.adapters.causal.policy import check_policy, most_masks
 from anyorder.adapters.causal.request import as_number
+from anyorder.adapters.causal.schedules import Lookahead, Rounds
 from anyorder.draft_length import DraftLengthPolicy
 from anyorder.integers import check_integer
 from anyorder.sampling import Sampling
@@ -54,8 +54,8 @@ class OrthrusOptions:
                 "the one-pass cycle needs a view with anchor='frozen': with the anchor in the trainable view a pass "
                 "that drafts decides nothing; use cycle='two-pass'"
             )
-        if self.lookahead not in ("linear", "quadratic"):
-            raise ValueError(f"lookahead must be one of linear, quadratic; got {self.lookahead!r}")
+        if self.lookahead not in get_args(Lookahead):
+            raise ValueError(f"lookahead must be one of {', '.join(get_args(Lookahead))}; got {self.lookahead!r}")
         if self.is_two_pass and self.lookahead != "linear":
             raise ValueError("lookahead is of the one-pass cycle: two passes draft when the test is over")
         for name in ("block", "chunk", "denoising"):
