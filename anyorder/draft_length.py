@@ -26,7 +26,7 @@ MOST_AHEAD = 16
 """The most drafts a one-pass round holds unless told how many: finding what pays is work of the fifth power of it.
 
 Where nine drafts in ten are kept and rows cost next to nothing, 24 would make a token 0.3% cheaper."""
-_TIE = 1e-9
+TIE = 1e-9
 """What a row costs at least, so that of equally good choices the one with fewer rows is taken."""
 
 
@@ -235,7 +235,7 @@ def _cheapest_drafts(policy: DraftLengthPolicy, level: int, max_rows: int | None
     """Next drafts by drafts in hand and outcome."""
     most = min(policy.max_lag, MOST_AHEAD)
     held, extra = np.arange(most + 1)[:, None], np.arange(most * (most + 1) + 1)
-    charge = policy.costs(2 * held + 2 + extra) + _TIE * extra
+    charge = policy.costs(2 * held + 2 + extra) + TIE * extra
     if max_rows is not None:
         charge[(extra > 0) & (held + 1 + extra > max_rows)] = np.inf
     lengths = cheapest(policy.survival(level, most), charge).tolist()

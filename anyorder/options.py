@@ -19,6 +19,7 @@ from anyorder.drafting import Drafter
 from anyorder.integers import as_integer, check_integer
 from anyorder.order import OrderName
 from anyorder.sampling import Sampling
+from anyorder.uniforms import MAX_SEED
 
 Length = Literal["same"] | int | Sequence[int] | range
 """How many tokens a blank gets: those of the replaced text, a number, one number a blank, or a range to choose from."""
@@ -31,8 +32,6 @@ Context = Literal["full", "crop"]
 
 ForbiddenStrings = str | Sequence[str] | AbstractSet[str] | None
 """What no fill may contain: a string or several."""
-
-MAX_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)

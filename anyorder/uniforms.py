@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+MAX_SEED = 2**63 - 1
+"""The largest seed a caller may give: what an int64 holds."""
 _AHEAD = 64
 
 

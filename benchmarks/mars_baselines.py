@@ -128,7 +128,7 @@ def jacobi(model: CausalModel, prompts: list[Tensor], max_new_tokens: int, *, wi
         done = session.commit(
             verdict.applied_to(drafts.tokens),
             verdict.num_kept,
-            first=logits[:, 0],
+            logits=logits,
             plan=plan,
             num_drafts=num_drafts,
             encoded=True,

@@ -74,7 +74,7 @@ def with_own_cache(
         session.commit(
             verdict.applied_to(drafts.tokens),
             verdict.num_kept,
-            first=logits[:, 0],
+            logits=logits,
             plan=plan,
             num_drafts=num_drafts,
             encoded=True,

@@ -13,6 +13,7 @@ import torch
 from causal_models import FAMILIES, VOCAB, causal_logits, make, network, ragged_prompts
 from torch import Tensor
 
+from anyorder.adapters import causal
 from anyorder.adapters.causal import CausalConfig, CausalModel, load, to_transformers, wrap
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.causal.plan import Blocks, Stand, plan_pass
@@ -212,3 +213,18 @@ def test_the_adapters_import_without_transformers() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("pip install 'transformers>=5'")
+
+
+def test_a_name_that_means_nothing_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import AutoModelForCausalLM
+
+    def fetch(name: str, **_: object) -> None:
+        raise OSError(f"cannot find {name}\nand a second line")
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", fetch)
+    with pytest.raises(
+        ValueError, match=r"^nope is no directory, and the Hub gave none by that name: cannot find nope$"
+    ):
+        causal.load("nope")
+    with pytest.raises(ValueError, match="holds no causal model: cannot find"):
+        causal.load(tmp_path)

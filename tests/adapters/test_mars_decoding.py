@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from causal_models import (
     EAGER,
     FAMILIES,
+    VOCAB,
     causal_logits,
     greedy_by_transformers,
     network,
@@ -21,7 +23,9 @@ from torch import Tensor
 
 from anyorder.adapters import mars
 from anyorder.adapters.causal import CausalModel
+from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.causal.drafted import confidence_of, decode_verified
+from anyorder.adapters.causal.rows import Rows
 from anyorder.adapters.causal.schedules import Constant
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.adapters.mars.decoding import Thresholds, decode_threshold
@@ -405,3 +409,34 @@ def test_a_model_that_returns_no_numbers_is_found_out(method: str) -> None:
         model.norm.fill_(float("nan"))
     with pytest.raises(ValueError, match="are its weights intact"):
         mars.generate(model, [1, 2], **METHODS[method])
+
+
+@pytest.mark.parametrize("lookahead", ["linear", "quadratic"])
+def test_mask_rows_that_return_no_numbers_are_found_out_where_drafts_are_drawn_from_them(
+    lookahead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(self: CausalModel, tokens: Tensor, rows: Rows, cache: SlotCache, *, asked: Tensor) -> Tensor:
+        logits = plain_step(self, tokens, rows, cache, asked=asked)
+        is_mask = torch.nn.functional.pad(rows.is_mask, (0, 1)).gather(1, asked.clamp(max=tokens.shape[1]))
+        return logits.masked_fill(is_mask[..., None], torch.nan)
+
+    plain_step = CausalModel.step
+    model, options = network("qwen2"), {"mode": "verify", "lookahead": lookahead, "max_new_tokens": 6, "seed": 0}
+    greedy = mars.generate(model, [[1, 2]], tau=1.0, max_new_tokens=6)
+    monkeypatch.setattr(CausalModel, "step", step)
+    with pytest.raises(ValueError, match="are its weights intact"):
+        mars.generate(model, [1, 2], temperature=1.0, **options)  # type: ignore[arg-type]
+    # Greedy drafts are held to what greedy decoding writes, whatever they come from.
+    assert ids(mars.generate(model, [[1, 2]], **options)) == ids(greedy)  # type: ignore[arg-type]
+
+
+def test_every_row_that_decided_is_looked_at_and_no_other() -> None:
+    task = Task([torch.tensor([1, 2])], torch.tensor([9]), (), Sampling(temperature=0.0))
+    for kept, is_found in ((0, False), (1, True), (2, True)):
+        session = Session(network("qwen2"), task, Layout(scratch=0, max_lag=3), uniforms=Uniforms([0]))
+        plan, _ = session.forward(session.no_drafts(), torch.tensor([0]), torch.zeros(1, 1, dtype=torch.long))
+        logits = torch.zeros(1, 4, VOCAB)
+        logits[:, 1] = torch.nan
+        tokens, counts = torch.ones(1, 4, dtype=torch.long), torch.tensor([kept])
+        with pytest.raises(ValueError, match="are its weights intact") if is_found else nullcontext():
+            session.commit(tokens, counts, logits=logits, plan=plan, num_drafts=torch.tensor([3]), encoded=False)

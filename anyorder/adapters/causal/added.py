@@ -53,11 +53,10 @@ def read_settings(path: Path, needed: Collection[str], writer: str) -> dict[str,
         writer: the function that writes such files, for messages.
 
     Raises:
-        FileNotFoundError: if it is not there.
-        ValueError: if it is no JSON object or lacks a name.
+        ValueError: if it is not there, is no JSON object, or lacks a name.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path.parent} holds no {path.name}: it was not written by {writer}")
+        raise ValueError(f"{path.parent} holds no {path.name}: it was not written by {writer}")
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -126,13 +125,13 @@ def place_of_base(directory: Path, base: str) -> str:
             directory, or an id of the Hub.
 
     Raises:
-        FileNotFoundError: if it is neither a directory nor could be an id of the Hub.
+        ValueError: if it is neither a directory nor could be an id of the Hub.
     """
     beside = directory / base
     if base and beside.is_dir():
         return str(beside)
     if not (Path(base).is_dir() or could_be_hub_id(base)):
-        raise FileNotFoundError(f"{directory} names {base!r} as its base, which is not there: say where with base=")
+        raise ValueError(f"{directory} names {base!r} as its base, which is not there: say where with base=")
     return base
 
 

@@ -58,13 +58,18 @@ def load(name: str | Path, *, revision: str | None = None, dtype: torch.dtype = 
 
     Raises:
         ImportError: without transformers.
-        ValueError: for an architecture this network does not have.
+        ValueError: for an architecture this network does not have, or if no model is found by that name.
     """
     try:
         from transformers import AutoModelForCausalLM
     except ImportError as error:
         raise ImportError(_MISSING) from error
-    return wrap(AutoModelForCausalLM.from_pretrained(str(name), revision=revision, dtype=dtype)).eval()
+    try:
+        model = AutoModelForCausalLM.from_pretrained(str(name), revision=revision, dtype=dtype)
+    except OSError as error:  # as transformers reports both what is not there and what cannot be reached
+        what = "holds no causal model" if Path(name).is_dir() else "is no directory, and the Hub gave none by that name"
+        raise ValueError(f"{name} {what}: {str(error).strip().splitlines()[0]}") from error
+    return wrap(model).eval()
 
 
 def to_transformers(network: CausalModel) -> Any:

@@ -52,7 +52,7 @@ def decode_verified(session: Session, schedule: Schedule, *, confidence: float =
         done = session.commit(
             verdict.applied_to(drafts.tokens),
             verdict.num_kept,
-            first=testing[:, 0],
+            logits=testing,
             plan=plan,
             num_drafts=tested,
             encoded=True,

@@ -14,14 +14,12 @@ from functools import lru_cache
 import numpy as np
 
 from anyorder.adapters.causal.network import CausalModel
-from anyorder.draft_length import DraftLengthPolicy, PassCosts
+from anyorder.draft_length import TIE, DraftLengthPolicy, PassCosts
 from anyorder.model.costs import ACCELERATOR, SMALL_WIDTH
 from anyorder.next_drafts import cheapest
 
 MOST_MASKS = 128
 """No pass has more mask rows than this for a sequence, whatever they cost."""
-_TIE = 1e-9
-"""What a row costs at least, so that of equally good choices the one with fewer rows is taken."""
 
 SMALL_CPU = PassCosts(rows=(1, 3, 4, 7, 9, 11, 15, 32), costs=(1.0, 1.28, 1.28, 1.34, 1.36, 1.52, 1.66, 1.98))
 """Width 192, 5 layers, vocabulary 4096, packed losslessly, 64 to 128 tokens cached, one thread, everything around the
@@ -56,7 +54,7 @@ def check_policy(policy: object) -> None:
 def one_pass_lengths(policy: DraftLengthPolicy, level: int, most: int) -> tuple[tuple[int, ...], ...]:
     """Drafts to ask for by drafts in hand (0 .. most) and outcome (0 .. most, none beyond those in hand)."""
     held, extra = np.arange(most + 1)[:, None], np.arange(most_masks(most) + 1)
-    charge = policy.costs(held + 1 + extra) + _TIE * extra
+    charge = policy.costs(held + 1 + extra) + TIE * extra
     lengths = np.tril(cheapest(policy.survival(level, most), charge))
     return tuple(tuple(row) for row in lengths.tolist())
 
@@ -70,5 +68,5 @@ def two_pass_length(policy: DraftLengthPolicy, level: int, most: int, is_anchore
     """
     drafts = np.arange(most + 1)
     decided = policy.survival(level, most).cumsum() + (0 if is_anchored else drafts > 0)
-    cost = policy.costs(drafts + 1) * np.where(drafts > 0, 2, 1) + _TIE * drafts
+    cost = policy.costs(drafts + 1) * np.where(drafts > 0, 2, 1) + TIE * drafts
     return int((decided / cost).argmax())

@@ -18,9 +18,7 @@ from anyorder.adapters.causal.prompts import Prompts, as_prompts, is_single
 from anyorder.adapters.causal.session import Layout, Session, Task
 from anyorder.integers import as_integer, check_integer
 from anyorder.sampling import Sampling
-from anyorder.uniforms import Uniforms
-
-MAX_SEED = 2**63 - 1
+from anyorder.uniforms import MAX_SEED, Uniforms
 
 
 class Request(NamedTuple):

@@ -95,6 +95,7 @@ class Session:
         self.tokens = self.tokens.to(device)
         self._eos = torch.tensor(sorted(task.eos_ids), dtype=torch.long)
         self.rows = torch.arange(len(task.prompts))
+        self._is_draft_wrong = torch.zeros(len(task.prompts), dtype=torch.bool, device=device)
         self.books = Books(len(task.prompts), layout.max_lag, on_tokens)
         self.books.prefill_rows += self.num_decoded * (task.max_new_tokens > 0)
         self.cache = model.new_cache(len(task.prompts), self.num_slots)
@@ -166,18 +167,20 @@ class Session:
         exact = torch.zeros_like(counts)
         if self.is_greedy:  # equality tests them: nobody needs a q
             return Drafts(logits.argmax(-1), self._no_q(0), exact)
-        q = self.sampling.probs(logits)
-        return Drafts(self.uniforms.categorical(q, torch.arange(q.shape[1]) < counts[:, None]), q, exact)
+        q, is_drawn = self.sampling.probs(logits), torch.arange(logits.shape[1]) < counts[:, None]
+        is_wrong = ~logits.amax(-1).isfinite() & is_drawn.to(logits.device, non_blocking=True)
+        self._is_draft_wrong = self._is_draft_wrong | is_wrong.any(1)  # read with the next round
+        return Drafts(self.uniforms.categorical(q, is_drawn), q, exact)
 
     def commit(
-        self, tokens: Tensor, num_kept: Tensor, *, first: Tensor, plan: Plan, num_drafts: Tensor, encoded: bool
+        self, tokens: Tensor, num_kept: Tensor, *, logits: Tensor, plan: Plan, num_drafts: Tensor, encoded: bool
     ) -> Committed:
         """End a round: the kept drafts and one token more are decided, up to one that ends the text, and streamed.
 
         Args:
             tokens: (A, M) for the steps from ``num_decoded`` on.
             num_kept: (A,) drafts kept, on the device.
-            first: (A, V) logits of the row that decided first, looked at for NaN.
+            logits: (A, M, V) of the rows that decided them, looked at for NaN as far as they did.
             plan: of the pass.
             num_drafts: (A,) drafts that were offered.
             encoded: whether the drafts were in the pass as tokens, so that those kept are in the cache.
@@ -185,7 +188,9 @@ class Session:
         Raises:
             ValueError: if some sequence had no token to draw, or the model returned NaN.
         """
-        fault = ~first.amax(-1).isfinite()
+        no_token = ~logits.amax(-1).isfinite()
+        decided_it = torch.arange(logits.shape[1], device=num_kept.device) <= num_kept[:, None]
+        fault = (no_token & decided_it).any(1) | self._is_draft_wrong
         read = torch.cat([fault[:, None], num_kept[:, None], tokens], 1).cpu()  # the one transfer of a round
         fault, num_kept, decided = read[:, 0].bool() & plan.decides, read[:, 1], read[:, 2:]
         if bool(fault.any()):
@@ -218,6 +223,7 @@ class Session:
         on_device = alive.to(self.tokens.device, non_blocking=True)
         self.tokens, self.rows, self.end = self.tokens[on_device], self.rows[alive], self.end[alive]
         self.num_decoded, self.num_encoded = self.num_decoded[alive], self.num_encoded[alive]
+        self._is_draft_wrong = self._is_draft_wrong[on_device]
         self.uniforms, self.cache = self.uniforms.select(alive), self.cache.select(on_device)
 
     def _no_q(self, width: int) -> Tensor:

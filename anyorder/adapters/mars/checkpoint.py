@@ -66,8 +66,8 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         dtype: of the weights.
 
     Raises:
-        FileNotFoundError: if there is no ``mars.json``, or the base is not where it was.
-        ValueError: if the base is not the one that was trained on, or ``mars.json`` lacks something.
+        ValueError: if there is no ``mars.json`` or it lacks something, the base is not where it was, or it is not the
+            one that was trained on.
     """
     settings, directory = _settings(directory), Path(directory)
     model = load_causal(base or base_of(directory) or directory, dtype=dtype)

@@ -69,7 +69,7 @@ def decode_threshold(session: Session, thresholds: Thresholds, *, masks: int, co
         is_offered = torch.arange(logits.shape[1] - 1) < num_masks[:, None]
         sure = confidence_of(logits[:, 1:], confidence) >= levels[:, None].to(logits.device, non_blocking=True)
         num_kept = (sure & is_offered.to(logits.device, non_blocking=True)).long().cumprod(1).sum(1)
-        session.commit(logits.argmax(-1), num_kept, first=logits[:, 0], plan=plan, num_drafts=num_masks, encoded=False)
+        session.commit(logits.argmax(-1), num_kept, logits=logits, plan=plan, num_drafts=num_masks, encoded=False)
 
 
 def _given(tau: object, count: int) -> list[object]:

@@ -59,8 +59,8 @@ def load_view(model: CausalModel | Any, directory: str | Path) -> CausalModel:
         directory: where the view lies.
 
     Raises:
-        FileNotFoundError: if there is no ``view.json``.
-        ValueError: if the base is not the one it was trained on, or cannot take a view; it is left as it was.
+        ValueError: if there is no ``view.json``, or the base is not the one it was trained on or cannot take a view; it
+            is left as it was.
     """
     settings, weights, network = _settings(directory), load_file(Path(directory) / _WEIGHTS), wrap(model)
     acceptance = tuple(settings["acceptance"] or ())
@@ -81,8 +81,7 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         dtype: of the weights.
 
     Raises:
-        FileNotFoundError: if there is no ``view.json``, or the base is not where it was.
-        ValueError: as ``load_view`` does.
+        ValueError: as ``load_view``, or if the base is not where it was.
     """
     return load_view(load_causal(base or base_of(directory), dtype=dtype), directory)
 
