@@ -50,7 +50,7 @@ class FitMarsConfig(CausalConfig):
 
 
 def parse(arguments: list[str]) -> FitMarsConfig:
-    """The options of a command line; flags win over the config file.
+    """The options of a command line; flags win over the config file, wherever it stands.
 
     Raises:
         ValueError: for options that contradict each other.

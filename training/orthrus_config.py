@@ -42,7 +42,7 @@ class FitOrthrusConfig(CausalConfig):
 
 
 def parse(arguments: list[str]) -> FitOrthrusConfig:
-    """The options of a command line; flags win over the config file.
+    """The options of a command line; flags win over the config file, wherever it stands.
 
     Raises:
         ValueError: for options that contradict each other.
