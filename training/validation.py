@@ -141,18 +141,13 @@ def evaluate(
     model: AnySubsetModel,
     sets: dict[str, list[tuple[Tensor, Order]]],
     forbidden: Forbidden,
-    *,
-    max_lag: int = 7,
-    draft_share: float = 1.0,
 ) -> tuple[dict[str, float], tuple[float, ...]]:
     """All figures on all sets with ``density``, their mean nats a token, by which the best model is chosen.
 
     Returns:
         The figures by name, and the share of drafts kept at each lag over all sets.
     """
-    config = ObjectiveConfig(
-        spread_share=0.0, random_share=0.0, draft_loss_weight=1.0, max_lag=max_lag, draft_share=draft_share
-    )
+    config = ObjectiveConfig(spread_share=0.0, random_share=0.0, draft_loss_weight=1.0, max_lag=7, draft_share=1.0)
     scores = {name: measure(model, batches, forbidden, config) for name, batches in sets.items()}
     figures = {key: value for name, score in scores.items() for key, value in score.figures(name).items()}
     density = sum(figures[f"nats@{name}"] for name in scores) / len(scores)
