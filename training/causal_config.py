@@ -27,7 +27,7 @@ class ChatConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalConfig:
+class CausalRunConfig:
     """All options but those of the objective, by who reads them."""
 
     run: RunConfig = field(default_factory=RunConfig)
@@ -48,7 +48,7 @@ class CausalConfig:
 
 SHARED: dict[str, Any] = {"run": RunConfig, "data": DataConfig, "chat": ChatConfig, "optimizer": OptimizerConfig}
 
-Config = TypeVar("Config", bound=CausalConfig)
+Config = TypeVar("Config", bound=CausalRunConfig)
 
 
 def parse_causal(
