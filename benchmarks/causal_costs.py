@@ -20,6 +20,7 @@ from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
 from benchmarks.costs import as_table
 from infill_eval.comparison.methods import as_list
+from infill_eval.comparison.row_costs import row_costs
 from infill_eval.stopwatch import take_turns
 from infill_eval.tracking import bar
 
@@ -45,6 +46,13 @@ def random_model(shape: dict[str, int]) -> CausalModel:
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(**shape, tie_word_embeddings=True)).to(torch.bfloat16).float()  # type: ignore[arg-type]
     return causal.wrap(model).pack("lossless")
+
+
+def print_row_costs(model: CausalModel, length: int, repeats: int) -> None:
+    """One line of what rows cost, T(1) to T(16), after ``length`` tokens."""
+    costs = row_costs(model, length, repeats)
+    cells = (f"T({rows}) {took * 1e3:.2f} ({took / costs[1]:.2f})" for rows, took in costs.items())
+    print("ms of a pass: " + ", ".join(cells))
 
 
 def decode(model: CausalModel, **options: Any) -> mars.Generated:

@@ -1,4 +1,4 @@
-"""What both benchmarks of causal models share: times by turns, prompts, transformers' own decoding, a tiny model."""
+"""What both benchmarks of causal models share: times by turns, prompts, transformers' own decoding, random models."""
 
 from __future__ import annotations
 
@@ -116,18 +116,26 @@ def code_prompts(directory: Path, count: int, length: int) -> list[Tensor]:
     return [torch.tensor(tokenizer.encode(window)[:length]) for window in windows]
 
 
-def smoke_model() -> CausalModel:
-    """A random tiny model of the templated corpus."""
+def random_model(
+    width: int, inner: int, layers: int, *, heads: int, key_heads: int, tie_word_embeddings: bool = False
+) -> CausalModel:
+    """A Qwen2 of the templated corpus with random weights."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=templated.VOCAB_SIZE,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=key_heads,
+        tie_word_embeddings=tie_word_embeddings,
         eos_token_id=templated.END,
     )
-    return causal.wrap(Qwen2ForCausalLM(config)).eval()
+    return causal.wrap(Qwen2ForCausalLM(config))
+
+
+def smoke_model() -> CausalModel:
+    """A tiny one."""
+    return random_model(32, 64, 2, heads=2, key_heads=1).eval()

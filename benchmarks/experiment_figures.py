@@ -20,7 +20,7 @@ from training.config import ObjectiveConfig
 from training.corpus import draw_window
 from training.documents import Documents
 from training.keyed import keyed_generator
-from training.orders import draw_order
+from training.orders import redraw_order
 from training.validation import RATES, held_out_set, measure
 
 ORDERS: tuple[OrderName, ...] = ("ascending", "spread")
@@ -110,8 +110,7 @@ def re_read_nats(
     costs = []
     for number, (tokens, order) in enumerate(batches):
         keys = [(number, row) for row in range(len(tokens))]
-        is_target = order.to_positions(torch.arange(order.num_steps) >= order.num_prompt[:, None])
-        drawn = draw_order(is_target, order.length, keys, config, seed=0)
+        drawn = redraw_order(order, keys, config, seed=0)
         generator = keyed_generator("re-read", number)
         for _ in range(draws):
             place = (torch.rand(len(tokens), generator=generator) * drawn.num_targets).long()

@@ -1,15 +1,18 @@
-"""What this machine can do at best: the floor that a network pass is compared with, and a fair stopwatch."""
+"""What this machine can do at best, the floor that a pass is compared with, and what a run takes: seconds and bytes."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, NamedTuple
 
 import torch
 
 from anyorder.model.config import XLNetConfig
+from infill_eval import process_memory
 
 
 class Machine(NamedTuple):
@@ -38,6 +41,26 @@ def seconds(run: Callable[[], object], *, repeats: int, warm_up: int = 2) -> flo
         run()
         times.append(time.perf_counter() - start)
     return statistics.median(times)
+
+
+def peak_of(prepare: Callable[..., Callable[[], object]], *arguments: Any) -> int:
+    """Bytes that a call needs at most beyond what is held before it, in a process of its own, on one thread.
+
+    Args:
+        prepare: makes there what is called; it and its arguments can be pickled.
+        arguments: of ``prepare``.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_peak_of, prepare, arguments).result()
+
+
+def _peak_of(prepare: Callable[..., Callable[[], object]], arguments: tuple[Any, ...]) -> int:
+    torch.set_num_threads(1)
+    run = prepare(*arguments)
+    process_memory.reset_peak()
+    before = process_memory.held()
+    run()
+    return process_memory.peak() - before
 
 
 def measure() -> Machine:

@@ -22,12 +22,12 @@ from torch import Tensor
 
 from anyorder.adapters import causal, mars
 from anyorder.adapters.causal import CausalModel
+from benchmarks.causal_costs import print_row_costs
 from benchmarks.causal_runs import COLUMNS, Run, add_sizes, by_transformers, code_prompts, in_turn, smoke_model
 from benchmarks.mars_baselines import published_batch
 from benchmarks.mars_rows import ragged_cost
 from infill_eval.comparison.judging import causal_logits, distinct, nats
 from infill_eval.comparison.methods import as_list
-from infill_eval.comparison.row_costs import row_costs
 from training import templated
 
 TAUS = (0.99, 0.95, 0.9, 0.8, 0.7)
@@ -137,11 +137,7 @@ def main() -> None:
         prompts = templated.draw_prompts(0, args.prompts)
     else:
         prompts = code_prompts(args.model, args.prompts, args.prompt_length)
-    costs = row_costs(model, args.prompt_length, 5 if args.smoke else 50)
-    print(
-        "ms of a pass: "
-        + ", ".join(f"T({rows}) {took * 1e3:.2f} ({took / costs[1]:.2f})" for rows, took in costs.items())
-    )
+    print_row_costs(model, args.prompt_length, 5 if args.smoke else 50)
     for batch in args.batches:
         compare(model, plain, prompts, args.max_new_tokens, batch, args.repeats)
     if args.batchings:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import multiprocessing.connection
 import random
 import statistics
 import time
@@ -26,10 +25,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.adapters import causal, mars
+from anyorder.adapters import mars
 from anyorder.adapters.causal import CausalModel
+from benchmarks.causal_runs import random_model
+from benchmarks.machine import peak_of
 from benchmarks.mars_baselines import jacobi
-from infill_eval import process_memory
 from infill_eval.comparison.methods import as_list
 from training import templated
 
@@ -41,20 +41,8 @@ Objective = Callable[[CausalModel, Tensor, Tensor], Tensor]
 
 def fresh(width: int, layers: int) -> CausalModel:
     """A Qwen2 with random weights."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=templated.VOCAB_SIZE,
-        hidden_size=width,
-        intermediate_size=3 * width,
-        num_hidden_layers=layers,
-        num_attention_heads=max(width // 32, 1),
-        num_key_value_heads=max(width // 32, 1),
-        tie_word_embeddings=True,
-        eos_token_id=templated.END,
-    )
-    return causal.wrap(Qwen2ForCausalLM(config))
+    heads = max(width // 32, 1)
+    return random_model(width, 3 * width, layers, heads=heads, key_heads=heads, tie_word_embeddings=True)
 
 
 def plain(model: CausalModel, tokens: Tensor, is_response: Tensor) -> Tensor:
@@ -141,26 +129,11 @@ def report_tunings(base: CausalModel, block: int, seconds: float, out: Path | No
     report("  plain, as much time", train(base, plain, seconds=seconds), block)
 
 
-def _peak(width: int, layers: int, block: int, send: multiprocessing.connection.Connection) -> None:
-    """In a process of its own: how much a few training steps raise its memory at its peak, in bytes."""
-    torch.set_num_threads(1)
+def three_steps(width: int, layers: int, block: int) -> Callable[[], object]:
+    """Training steps of a fresh model; block 0 is plain fine-tuning."""
     model, objective = fresh(width, layers), drafting(block, 1.0) if block else plain
     train(model, objective, steps=1)  # libraries take their buffers
-    process_memory.reset_peak()
-    before = process_memory.held()
-    train(model, objective, steps=3)
-    send.send(process_memory.peak() - before)
-
-
-def peak_memory(width: int, layers: int, block: int) -> int:
-    """Bytes that training steps need beside the weights; block 0 is plain fine-tuning."""
-    context = multiprocessing.get_context("spawn")
-    receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=_peak, args=(width, layers, block, send))
-    process.start()
-    needed: int = receive.recv()
-    process.join()
-    return needed
+    return lambda: train(model, objective, steps=3)
 
 
 def main() -> None:
@@ -197,9 +170,9 @@ def main() -> None:
         )
     for block in args.blocks:
         report_tunings(base.model, block, 60 * args.tune_minutes, args.out)
-    plainly = peak_memory(args.width, args.layers, 0)
+    plainly = peak_of(three_steps, args.width, args.layers, 0)
     for block in args.blocks:
-        needed = peak_memory(args.width, args.layers, block)
+        needed = peak_of(three_steps, args.width, args.layers, block)
         print(
             f"memory of a step, B = {block}: {needed / 1e6:.0f} MB, {needed / max(plainly, 1):.2f} x plain fine-tuning"
         )

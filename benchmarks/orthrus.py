@@ -30,12 +30,12 @@ from anyorder.adapters import causal, orthrus
 from anyorder.adapters.causal import CausalModel
 from anyorder.adapters.causal.cache import SlotCache
 from anyorder.adapters.orthrus.checkpoint import base_of
+from benchmarks.causal_costs import print_row_costs
 from benchmarks.causal_runs import COLUMNS, Run, add_sizes, by_transformers, code_prompts, in_turn, smoke_model
 from benchmarks.orthrus_baselines import against_itself, cache_bytes, shallow, with_own_cache
 from infill_eval.comparison.judging import causal_logits, compared, distinct
 from infill_eval.comparison.methods import as_list
 from infill_eval.comparison.models import run_name
-from infill_eval.comparison.row_costs import row_costs
 from infill_eval.tracking import bar
 from training import templated
 
@@ -215,11 +215,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse(arguments)
     torch.set_num_threads(args.threads)
     views, plain, prompts = open_views(args)
-    costs = row_costs(views[0].model, args.prompt_length, 5 if args.smoke else 50)
-    print(
-        "ms of a pass: "
-        + ", ".join(f"T({rows}) {took * 1e3:.2f} ({took / costs[1]:.2f})" for rows, took in costs.items())
-    )
+    print_row_costs(views[0].model, args.prompt_length, 5 if args.smoke else 50)
     for batch in args.batches:
         compare(views, plain, prompts, args, batch)
     if args.identical:

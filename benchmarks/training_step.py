@@ -15,8 +15,6 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import NamedTuple
 
 import torch
@@ -28,8 +26,7 @@ from anyorder.model.config import XLNetConfig
 from anyorder.model.convert import export
 from anyorder.model.xlnet import XLNet
 from anyorder.order import Order
-from benchmarks.machine import linear_weights, measure
-from infill_eval import process_memory
+from benchmarks.machine import linear_weights, measure, peak_of
 from training.allocator import keep_freed_memory
 from training.config import OptimizerConfig
 from training.objective import loss_sums
@@ -119,19 +116,10 @@ def needed_operations(config: XLNetConfig, batch: Batch) -> float:
     return 3 * 2 * (linear + attention)
 
 
-def peak_megabytes(who: str, name: str, length: int, rate: float) -> float:
-    """Memory that two steps add to a fresh process that holds the model and the batch."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_measure_peak, who, name, length, rate).result()
-
-
-def _measure_peak(who: str, name: str, length: int, rate: float) -> float:
-    torch.set_num_threads(1)
+def two_steps(who: str, name: str, length: int, rate: float) -> Callable[[], object]:
+    """Two steps of a contender, of which the first makes what the optimiser remembers."""
     step = contenders(name, length, rate, only=who)[who]
-    before = process_memory.held()
-    step()
-    step()
-    return (process_memory.peak() - before) / 2**20
+    return lambda: (step(), step())
 
 
 def contenders(name: str, length: int, rate: float, only: str = "") -> dict[str, Callable[[], float]]:
@@ -154,7 +142,7 @@ def compare(name: str, length: int, rate: float, repeats: int, flops_per_second:
     first = {who: step() for who, step in steps.items()}
     if abs(first["ours"] - first["theirs"]) > 1e-3:
         raise RuntimeError(f"not the same objective: {first}")
-    memory = {who: peak_megabytes(who, name, length, rate) for who in steps}
+    memory = {who: peak_of(two_steps, who, name, length, rate) / 2**20 for who in steps}
     times: dict[str, list[float]] = {who: [] for who in steps}
     for _ in range(repeats):
         for who, step in steps.items():

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import jsonargparse
 
 from training.config import DataConfig, FitConfig, OptimizerConfig, RunConfig
-from training.flags import add_groups, take_groups
+from training.flags import add_groups, configs_first, take_groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class ChatConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalConfig:
+class CausalRunConfig:
     """All options but those of the objective, by who reads them."""
 
     run: RunConfig = field(default_factory=RunConfig)
@@ -48,7 +48,7 @@ class CausalConfig:
 
 SHARED: dict[str, Any] = {"run": RunConfig, "data": DataConfig, "chat": ChatConfig, "optimizer": OptimizerConfig}
 
-Config = TypeVar("Config", bound=CausalConfig)
+Config = TypeVar("Config", bound=CausalRunConfig)
 
 
 def parse_causal(
@@ -59,7 +59,7 @@ def parse_causal(
     defaults: dict[str, Any],
     help: tuple[str, str],
 ) -> Config:
-    """The options of a command line; flags win over the config file.
+    """The options of a command line; flags win over the config file, wherever it stands.
 
     Args:
         kind: the class that holds the groups.
@@ -77,7 +77,7 @@ def parse_causal(
     add_groups(parser, every)
     # Whole documents: a causal model reads canonical tokens, and blanks that split words are no business of its.
     parser.set_defaults({"pieces": "packed", "lengths": {256: 1.0}, **defaults})
-    config = kind(**take_groups(parser.parse_args(arguments), every))
+    config = kind(**take_groups(parser.parse_args(configs_first(arguments)), every))
     if config.data.pieces != "packed":
         raise ValueError(
             "causal models train on --pieces packed: windows are encoded in segments, as infilling needs them"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from tqdm import tqdm
 from anyorder.adapters.causal import CausalModel
 from training.config import RunConfig
 from training.divergence import refuse_diverged
+from training.files import replace_directory
 from training.logs import open_bar
 
 
@@ -53,10 +53,8 @@ class CausalReport(Callback):
         """After every step."""
         run, minutes = self.run, module.clock.seconds / 60
         parts = dict(zip(self.judge.parts, module.train_loss.tolist(), strict=True))
-        if self._bar is None:
-            self._bar = open_bar(run)
-        self._bar.n = min(module.steps if run.max_steps else round(60 * minutes), self._bar.total)
-        self._bar.set_postfix(step=module.steps, **{name: f"{value:.3f}" for name, value in parts.items()})
+        if trainer.is_global_zero:
+            self._show(module.steps, minutes, parts)
         due = module.steps % run.validate_every == 0 if run.validate_every else minutes >= self._next
         figures = {"tokens": module.tokens_seen, "minutes": minutes}
         figures |= {f"train_{name}": value for name, value in parts.items()}
@@ -83,6 +81,12 @@ class CausalReport(Callback):
         """Close the bar, so that the error has a line of its own."""
         self._close_bar()
 
+    def _show(self, step: int, minutes: float, parts: dict[str, float]) -> None:
+        if self._bar is None:
+            self._bar = open_bar(self.run)
+        self._bar.n = min(step if self.run.max_steps else round(60 * minutes), self._bar.total)
+        self._bar.set_postfix(step=step, **{name: f"{value:.3f}" for name, value in parts.items()})
+
     def _close_bar(self) -> None:
         if self._bar is not None:
             self._bar.close()
@@ -100,17 +104,6 @@ class CausalReport(Callback):
         improved, self.best = score < self.best, min(score, self.best)
         for name, wanted in (("best", improved), ("last", trainer.should_stop)):
             if wanted and trainer.is_global_zero:
-                self._write(self.run.out / name)
+                replace_directory(self.run.out / name, self.judge.save)
         self.network.train()
         return figures
-
-    def _write(self, directory: Path) -> None:
-        """Write or replace a model's directory; a kill leaves the old one or the new one."""
-        partial, old = directory.with_name(directory.name + ".partial"), directory.with_name(directory.name + ".old")
-        for left in (partial, old):
-            shutil.rmtree(left, ignore_errors=True)
-        self.judge.save(partial)
-        if directory.exists():
-            directory.rename(old)
-        partial.rename(directory)
-        shutil.rmtree(old, ignore_errors=True)

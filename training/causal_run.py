@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from lightning.pytorch import LightningDataModule
 
-from training.causal_config import CausalConfig
+from training.causal_config import CausalRunConfig
 from training.causal_data import CausalBatch, ChatData, collate, from_packed, read_chat
 from training.data import FitData
 from training.documents import Documents
@@ -42,7 +42,7 @@ class Material(NamedTuple):
     checkpoint: Path | None
 
 
-def prepare_process(config: CausalConfig) -> None:
+def prepare_process(config: CausalRunConfig) -> None:
     """Set the threads, quiet transformers, and refuse a file that is not there before the run is opened."""
     from transformers.utils import logging as transformers_logging
 
@@ -53,7 +53,7 @@ def prepare_process(config: CausalConfig) -> None:
         raise ValueError(f"--chat {config.chat.chat}: there is no such file")
 
 
-def open_material(config: CausalConfig, block: int, codec: Any | None) -> Material:
+def open_material(config: CausalRunConfig, block: int, codec: Any | None) -> Material:
     """Open the run and its data; all that can be refused without is to be refused before: the run may start over.
 
     Args:
@@ -76,7 +76,7 @@ def open_material(config: CausalConfig, block: int, codec: Any | None) -> Materi
 
 
 def _data(
-    config: CausalConfig, documents: Documents | None, codec: Any, block: int
+    config: CausalRunConfig, documents: Documents | None, codec: Any, block: int
 ) -> tuple[LightningDataModule, list[CausalBatch]]:
     """The data of the run, and held-out micro-batches."""
     options, eos = config.chat, codec.separator_id

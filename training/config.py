@@ -77,8 +77,9 @@ class DataConfig:
             Hub id (streamed). Local ones mix by ``+``: ``sotu+wiki``.
         dataset_config: the configuration of a Hub dataset, where it has several.
         text_column: the column that holds the text (of .jsonl, .parquet and the Hub); found if omitted.
-        held_out_share: share of documents, by a hash, that is never trained on.
-        min_characters: shorter documents are left out.
+        held_out_share: share of documents, by a hash (of ``python-stdlib`` by that of a file's name), that is never
+            trained on.
+        min_characters: shorter documents are left out, and of ``python-stdlib`` in any case those of at most 400.
         pieces: ``windows`` cuts text into windows of one document, and blanks may split a word; ``packed`` encodes
             whole documents and packs them, with separators, into sequences without padding.
         lengths: sequence lengths in tokens and the share of tokens in each.

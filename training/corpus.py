@@ -24,21 +24,32 @@ def stdlib_files() -> list[Path]:
     )
 
 
-def is_held_out(path: Path) -> bool:
-    """One file in twenty, by a hash of its name and its folder's: the split is the same on every machine."""
-    return hashlib.sha256("/".join(path.parts[-2:]).encode()).digest()[0] % 20 == 0
+def is_held_out(path: Path, share: float = 0.05) -> bool:
+    """One file in twenty, or another share; a larger share holds out the files of a smaller one too.
+
+    It goes by a hash of the file's name and its folder's, so the split is the same on every machine.
+    """
+    digest = hashlib.sha256("/".join(path.parts[-2:]).encode()).digest()
+    # For a twentieth the first byte alone decides, as it did for the bundled models: what 20 divides is held out.
+    return (digest[0] % 20 + int.from_bytes(digest[1:5], "big") / 2**32) / 20 < share
 
 
-def load_texts(*, held_out: bool) -> list[str]:
-    """The texts of one side of the split; files under 400 characters or not in UTF-8 are left out."""
+def load_texts(*, held_out: bool, share: float = 0.05, min_characters: int = 0) -> list[str]:
+    """The texts of one side of the split; files of at most 400 characters or not in UTF-8 are left out.
+
+    Args:
+        held_out: which side.
+        share: of the files that is held out.
+        min_characters: leave out shorter ones, too.
+    """
     texts = []
     for path in stdlib_files():
-        if is_held_out(path) == held_out:
+        if is_held_out(path, share) == held_out:
             try:
                 texts.append(path.read_text(encoding="utf-8"))
             except UnicodeDecodeError:
                 continue
-    return [text for text in texts if len(text) > 400]
+    return [text for text in texts if len(text) >= max(min_characters, 401)]
 
 
 def draw_window(texts: list[str], characters: int, draw: random.Random) -> str:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from anyorder.model.config import AnyOrderConfig
 from anyorder.model.loaded import Model
-
-
-def settings_of(codec_name: str, mask_id: int, forbidden_ids: tuple[int, ...], max_length: int) -> AnyOrderConfig:
-    """What a checkpoint of a run says about itself."""
-    return AnyOrderConfig(codec=codec_name, mask_id=mask_id, forbidden_ids=forbidden_ids, max_length=max_length)
+from training.files import replace_directory
 
 
 def export(model: Model, directory: Path, *, acceptance: tuple[float, ...], card: str, dtype: torch.dtype) -> None:
@@ -27,15 +21,8 @@ def export(model: Model, directory: Path, *, acceptance: tuple[float, ...], card
         card: the text of its README.
         dtype: precision of the stored weights.
     """
-    partial, old = directory.with_name(directory.name + ".partial"), directory.with_name(directory.name + ".old")
-    for left in (partial, old):
-        shutil.rmtree(left, ignore_errors=True)
-    settings = replace(model.settings, acceptance=acceptance)
-    replace(model, settings=settings, card=card).save_pretrained(partial, dtype=dtype)
-    if directory.exists():
-        directory.rename(old)
-    partial.rename(directory)
-    shutil.rmtree(old, ignore_errors=True)
+    exported = replace(model, settings=replace(model.settings, acceptance=acceptance), card=card)
+    replace_directory(directory, lambda place: exported.save_pretrained(place, dtype=dtype))
 
 
 def find_export(name: str) -> str:

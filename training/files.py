@@ -1,8 +1,10 @@
-"""Files that a kill at any moment leaves whole: the old content or the new."""
+"""Files and directories that a kill at any moment leaves whole: the old content or the new."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -14,3 +16,20 @@ def write_atomically(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
+
+
+def replace_directory(directory: Path, write: Callable[[Path], object]) -> None:
+    """Write or replace a directory; a kill leaves the old one or the new one, if only with ``.old`` behind its name.
+
+    Args:
+        directory: the one to be there in the end.
+        write: writes it into a path that does not exist.
+    """
+    partial, old = directory.with_name(directory.name + ".partial"), directory.with_name(directory.name + ".old")
+    shutil.rmtree(partial, ignore_errors=True)
+    write(partial)
+    if directory.exists():  # else a kill may have left the old one alone
+        shutil.rmtree(old, ignore_errors=True)
+        directory.rename(old)
+    partial.rename(directory)
+    shutil.rmtree(old, ignore_errors=True)

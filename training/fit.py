@@ -14,23 +14,22 @@ if __package__ in (None, ""):  # run as a file: its own directory is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from training.allocator import keep_freed_memory
+from training.command import run
+from training.config import FitConfig
 from training.flags import parse
 from training.sources import open_documents
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; 2 for what the user can put right."""
-    config = parse(sys.argv[1:] if arguments is None else arguments)
-    try:
-        documents = open_documents(config.data, config.run.seed)
-        from training.run import fit  # Lightning takes seconds, which --help and a mistyped name need not wait for
+    return run(arguments, parse, _fit, "model: anyorder.load({})")
 
-        best = fit(config, documents)
-    except ValueError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    sys.stderr.write(f"{best} holds the best model: anyorder.load({str(best)!r})\n")
-    return 0
+
+def _fit(config: FitConfig) -> Path:
+    documents = open_documents(config.data, config.run.seed)
+    from training.run import fit  # what a mistyped name of the data need not wait for either
+
+    return fit(config, documents)
 
 
 if __name__ == "__main__":

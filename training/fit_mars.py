@@ -19,21 +19,19 @@ if __package__ in (None, ""):  # run as a file: its own directory is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from training.allocator import keep_freed_memory
-from training.mars_config import parse
+from training.command import run
+from training.mars_config import FitMarsConfig, parse
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; 2 for what the user can put right."""
-    try:
-        config = parse(sys.argv[1:] if arguments is None else arguments)
-        from training.mars_run import fit  # Lightning takes seconds, which a mistyped flag need not wait for
+    return run(arguments, parse, _fit, "model: anyorder.adapters.mars.load({})")
 
-        best = fit(config)
-    except (ValueError, OSError) as error:  # OSError: a file that is not there, a disk that is full
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    sys.stderr.write(f"{best} holds the best model: anyorder.adapters.mars.load({str(best)!r})\n")
-    return 0
+
+def _fit(config: FitMarsConfig) -> Path:
+    from training.mars_run import fit
+
+    return fit(config)
 
 
 if __name__ == "__main__":

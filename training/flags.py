@@ -65,20 +65,10 @@ def build_parser() -> jsonargparse.ArgumentParser:
 
 def parse(arguments: list[str]) -> FitConfig:
     """The options of a command line; flags win over the config file, wherever it stands."""
-    return FitConfig(**take_groups(build_parser().parse_args(_configs_first(arguments)), GROUPS))
+    return FitConfig(**take_groups(build_parser().parse_args(configs_first(arguments)), GROUPS))
 
 
-def flat(config: Any) -> dict[str, Any]:
-    """The options of a config of groups as a YAML file has them."""
-    values = {name: value for group in dataclasses.asdict(config).values() for name, value in group.items()}
-    plain: dict[type, Any] = {Path: str, tuple: list}
-    return {
-        name: next((convert(value) for kind, convert in plain.items() if isinstance(value, kind)), value)
-        for name, value in values.items()
-    }
-
-
-def _configs_first(arguments: list[str]) -> list[str]:
+def configs_first(arguments: list[str]) -> list[str]:
     """``--config`` in front of the flags that change it, and names instead of paths for those in ``CONFIGS``."""
     configs: list[str] = []
     rest: list[str] = []
@@ -92,3 +82,13 @@ def _configs_first(arguments: list[str]) -> list[str]:
         else:
             rest.append(argument)
     return configs + rest
+
+
+def flat(config: Any) -> dict[str, Any]:
+    """The options of a config of groups as a YAML file has them."""
+    values = {name: value for group in dataclasses.asdict(config).values() for name, value in group.items()}
+    plain: dict[type, Any] = {Path: str, tuple: list}
+    return {
+        name: next((convert(value) for kind, convert in plain.items() if isinstance(value, kind)), value)
+        for name, value in values.items()
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,11 @@ class CsvLog(Logger):
         rows = [row for row in self.read() if int(row["step"]) < int(step or 0)]
         rows.append({"step": str(step), **{name: f"{value:.6g}" for name, value in metrics.items()}})
         columns = list(dict.fromkeys(name for row in rows for name in row))
-        partial = self.path.with_suffix(".tmp")
-        with partial.open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns, restval="")
-            writer.writeheader()
-            writer.writerows(rows)
-        partial.replace(self.path)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, columns, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(self.path, text.getvalue().encode())
 
     def read(self) -> list[dict[str, str]]:
         """The lines so far, empty cells left out."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from training.causal_config import CausalConfig, check_least, parse_causal
+from training.causal_config import CausalRunConfig, check_least, parse_causal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +43,14 @@ class MarsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitMarsConfig(CausalConfig):
+class FitMarsConfig(CausalRunConfig):
     """All options of a run, by who reads them."""
 
     mars: MarsConfig = field(default_factory=MarsConfig)
 
 
 def parse(arguments: list[str]) -> FitMarsConfig:
-    """The options of a command line; flags win over the config file.
+    """The options of a command line; flags win over the config file, wherever it stands.
 
     Raises:
         ValueError: for options that contradict each other.

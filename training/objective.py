@@ -47,6 +47,28 @@ class LossSums(NamedTuple):
         return Loss(self.verify / self.num_verify.clamp(min=1), self.draft / self.num_draft.clamp(min=1))
 
 
+class Asked(NamedTuple):
+    """The query rows of a pass.
+
+    Attributes:
+        rows: (B, T + D), those of all targets and then draft rows; a sentinel row sees nothing.
+        is_real: (B, T + D), False for sentinel rows.
+        split: T.
+    """
+
+    rows: Rows
+    is_real: Tensor
+    split: int
+
+
+def asked_rows(order: Order, drafts: Rows | None = None) -> Asked:
+    """A verify row for every target, and beside them some draft rows."""
+    steps = target_steps(order)
+    rows = verify_rows(steps) if drafts is None else concat(verify_rows(steps), drafts)
+    is_real = rows.steps < order.num_steps
+    return Asked(rows._replace(num_visible=torch.where(is_real, rows.num_visible, 0)), is_real, steps.shape[1])
+
+
 def loss_sums(
     model: AnySubsetModel, tokens: Tensor, order: Order, *, forbidden: Forbidden, drafts: Rows | None = None
 ) -> LossSums:
@@ -59,10 +81,6 @@ def loss_sums(
         forbidden: ids that get no mass (they must not be targets).
         drafts: (B, D) rows that see fewer steps than their own; the sentinel step marks one that takes no part.
     """
-    steps = target_steps(order)
-    query = verify_rows(steps) if drafts is None else concat(verify_rows(steps), drafts)
-    real = query.steps < order.num_steps
-    query = query._replace(num_visible=torch.where(real, query.num_visible, 0))
+    query, real, split = asked_rows(order, drafts)
     losses = -query_log_probs(model, order.to_steps(tokens), order, query=query, forbidden=forbidden).where(real, 0.0)
-    split = steps.shape[1]
     return LossSums(losses[:, :split].sum(), losses[:, split:].sum(), real[:, :split].sum(), real[:, split:].sum())

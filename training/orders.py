@@ -38,6 +38,12 @@ def draw_order(
     return order.rearranged(permutations)
 
 
+def redraw_order(order: Order, keys: list[tuple[int, int]], config: ObjectiveConfig, seed: int) -> Order:
+    """Another order of the same targets; see ``draw_order``."""
+    is_target = order.to_positions(torch.arange(order.num_steps) >= order.num_prompt[:, None])
+    return draw_order(is_target, order.length, keys, config, seed)
+
+
 def order_name(draw: random.Random, config: ObjectiveConfig) -> OrderName:
     """Which named order a sequence gets."""
     if config.any_permutation:

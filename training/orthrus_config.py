@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from training.causal_config import CausalConfig, check_least, parse_causal
+from training.causal_config import CausalRunConfig, check_least, parse_causal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class OrthrusConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOrthrusConfig(CausalConfig):
+class FitOrthrusConfig(CausalRunConfig):
     """All options of a run, by who reads them."""
 
     orthrus: OrthrusConfig = field(default_factory=OrthrusConfig)
@@ -42,7 +42,7 @@ class FitOrthrusConfig(CausalConfig):
 
 
 def parse(arguments: list[str]) -> FitOrthrusConfig:
-    """The options of a command line; flags win over the config file.
+    """The options of a command line; flags win over the config file, wherever it stands.
 
     Raises:
         ValueError: for options that contradict each other.

@@ -59,9 +59,11 @@ def _is_local(name: str) -> bool:
 
 def _local(name: str, config: DataConfig, seed: int) -> LocalDocuments:
     if name == "python-stdlib":
-        return LocalDocuments(
-            train=corpus.load_texts(held_out=False), held_out=corpus.load_texts(held_out=True), seed=seed
+        train, held_out = (
+            corpus.load_texts(held_out=side, share=config.held_out_share, min_characters=config.min_characters)
+            for side in (False, True)
         )
+        return LocalDocuments(train=train, held_out=held_out, seed=seed)
     texts = PACKAGES[name]() if name in PACKAGES else _read_files(_files(name), config.text_column)
     kept = [text for text in texts if len(text) >= config.min_characters]
     if len(kept) == 1:

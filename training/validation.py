@@ -13,16 +13,17 @@ from torch import Tensor
 
 from anyorder.codec.base import Codec
 from anyorder.forbidden import Forbidden
-from anyorder.likelihood import query_logits, target_steps
+from anyorder.likelihood import query_logits
 from anyorder.model.contract import AnySubsetModel
 from anyorder.order import Order
 from anyorder.sampling import log_density
-from anyorder.visibility import Rows, concat, verify_rows
+from anyorder.visibility import Rows
 from training.blanks import Kind, blank_text
 from training.config import ObjectiveConfig
 from training.corpus import draw_window
 from training.keyed import keyed_random
-from training.orders import draw_drafts, draw_order
+from training.objective import asked_rows
+from training.orders import draw_drafts, redraw_order
 from training.stream import collate
 
 RATES = (0.15, 0.5, 0.95)
@@ -91,8 +92,7 @@ def measure(
     )
     for number, (tokens, order) in enumerate(batches):
         keys = [(number, row) for row in range(len(tokens))]
-        is_target = order.to_positions(torch.arange(order.num_steps) >= order.num_prompt[:, None])
-        drawn = draw_order(is_target, order.length, keys, config, seed=0)
+        drawn = redraw_order(order, keys, config, seed=0)
         drafts = draw_drafts(drawn, keys, config, seed=0)
         total = Scores(
             *(
@@ -107,23 +107,18 @@ def _measure(
     model: AnySubsetModel, tokens: Tensor, order: Order, drafts: Rows | None, forbidden: Forbidden, num_lags: int
 ) -> Scores:
     device = model.device
-    steps = target_steps(order)
-    drafts = drafts or Rows(steps[:, :0], steps[:, :0])
-    rows = concat(verify_rows(steps), drafts)
-    real = rows.steps < order.num_steps
-    rows = rows._replace(num_visible=torch.where(real, rows.num_visible, 0))
+    rows, real, split = asked_rows(order, drafts)
     by_step, on_device = order.to_steps(tokens).to(device), order.to(device)
     logits = query_logits(
         model, by_step, on_device, query=Rows(rows.steps.to(device), rows.num_visible.to(device)), forbidden=forbidden
     )
     answers = by_step.gather(1, rows.steps.clamp(max=order.num_steps - 1).to(device))
     losses = (-log_density(logits, answers)).cpu().where(real, 0.0)
-    split = steps.shape[1]
-    of_target = (drafts.steps - order.num_prompt[:, None]).clamp(max=split - 1).to(device)
+    of_target = (rows.steps[:, split:] - order.num_prompt[:, None]).clamp(max=split - 1).to(device)
     p = logits[:, :split].softmax(-1).gather(1, of_target[..., None].expand(-1, -1, logits.shape[-1]))
     overlap = torch.minimum(p, logits[:, split:].softmax(-1)).sum(-1).cpu()
     asked = real[:, split:]
-    lag = (drafts.steps - drafts.num_visible)[asked]
+    lag = (rows.steps - rows.num_visible)[:, split:][asked]
 
     def by_lag(values: Tensor) -> Tensor:
         return torch.zeros(num_lags).index_add(0, lag, values[asked].float())
@@ -141,18 +136,13 @@ def evaluate(
     model: AnySubsetModel,
     sets: dict[str, list[tuple[Tensor, Order]]],
     forbidden: Forbidden,
-    *,
-    max_lag: int = 7,
-    draft_share: float = 1.0,
 ) -> tuple[dict[str, float], tuple[float, ...]]:
     """All figures on all sets with ``density``, their mean nats a token, by which the best model is chosen.
 
     Returns:
         The figures by name, and the share of drafts kept at each lag over all sets.
     """
-    config = ObjectiveConfig(
-        spread_share=0.0, random_share=0.0, draft_loss_weight=1.0, max_lag=max_lag, draft_share=draft_share
-    )
+    config = ObjectiveConfig(spread_share=0.0, random_share=0.0, draft_loss_weight=1.0, max_lag=7, draft_share=1.0)
     scores = {name: measure(model, batches, forbidden, config) for name, batches in sets.items()}
     figures = {key: value for name, score in scores.items() for key, value in score.figures(name).items()}
     density = sum(figures[f"nats@{name}"] for name in scores) / len(scores)

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock, patch
 
 import pytest
-from torch import nn
+from torch import nn, zeros
 
 from anyorder.adapters import causal, mars
 from training.causal_report import CausalReport, Judge
@@ -211,8 +212,11 @@ def test_a_run_that_is_over_announces_its_own_model_and_one_that_diverges_none(
 class Recorder:
     """What a report asks of Lightning's trainer."""
 
-    should_stop, is_global_zero = True, True
+    should_stop = True
     logger = None
+
+    def __init__(self, *, is_global_zero: bool = True) -> None:
+        self.is_global_zero = is_global_zero
 
 
 def report(out: Path, score: float) -> CausalReport:
@@ -220,13 +224,24 @@ def report(out: Path, score: float) -> CausalReport:
     return CausalReport(nn.Linear(1, 1), judge, RunConfig(out=out, max_steps=1))  # type: ignore[arg-type]
 
 
+def a_step() -> Any:
+    """What a report asks of the module after a step."""
+    return SimpleNamespace(clock=SimpleNamespace(seconds=1.0), train_loss=zeros(2), steps=7, tokens_seen=0)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_one_process_of_a_run_shows_a_bar_and_writes(is_first: bool, tmp_path: Path) -> None:
+    with patch("training.causal_report.open_bar", return_value=MagicMock(total=1)) as open_bar:
+        trainer: Any = Recorder(is_global_zero=is_first)
+        report(tmp_path, 1.0).on_train_batch_end(trainer, a_step(), None, None, 0)
+    assert open_bar.called == is_first
+    assert {path.name for path in tmp_path.iterdir()} == ({"best", "last"} if is_first else set())
+
+
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
 def test_a_score_that_is_no_number_ends_the_run_and_writes_nothing(tmp_path: Path, score: float) -> None:
-    from torch import zeros
-
-    module: Any = SimpleNamespace(clock=SimpleNamespace(seconds=1.0), train_loss=zeros(2), steps=7, tokens_seen=0)
     with pytest.raises(ValueError, match=f"at step 7 the held-out figures are kl {score}; start over with a lower"):
-        report(tmp_path, score).on_train_batch_end(Recorder(), module, None, None, 0)  # type: ignore[arg-type]
+        report(tmp_path, score).on_train_batch_end(Recorder(), a_step(), None, None, 0)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
 

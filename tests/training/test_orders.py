@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyorder.codec.base import Codec
-from training.blanks import blank_ids, blank_text
+from training.blanks import Kind, blank_ids, blank_text, draw_spans
 from training.config import ObjectiveConfig
 from training.orders import draw_drafts, draw_order
 from training.stream import collate
@@ -115,15 +115,19 @@ def test_blanks_cover_about_their_rate(kind: str, codec: Codec, passages: list[s
             assert 0.4 * rate < covered / total < 1.8 * rate
 
 
-def test_text_with_blanks_is_encoded_as_infill_encodes_it(codec: Codec, passages: list[str]) -> None:
+@pytest.mark.parametrize("kind", ["spans", "suffix"])
+def test_text_with_blanks_is_encoded_as_infill_encodes_it(kind: Kind, codec: Codec, passages: list[str]) -> None:
+    """Every segment and every blank on its own; a blank owns the space before it."""
     for seed in range(50):
         text = passages[seed][:300]
-        example = blank_text("spans", codec, text, 0.3, random.Random(seed))
+        blanks = draw_spans(text, 0.3, random.Random(seed)) if kind == "spans" else [(210, 300)]
+        ids, is_target, done = list[int](), list[bool](), 0
+        for start, end in [*blanks, (len(text), len(text))]:
+            border = start - (text[done:start].endswith(" ") and start < end)
+            segment, blank = codec.encode(text[done:border]), codec.encode(text[border:end])
+            ids += [*segment, *blank]
+            is_target += [False] * len(segment) + [True] * len(blank)
+            done = end
+        example = blank_text(kind, codec, text, 0.3, random.Random(seed))
+        assert (example.ids, example.is_target) == (ids, is_target)
         assert codec.decode(example.ids) == text
-        runs, start = [], 0
-        for position in range(1, len(example.ids) + 1):
-            if position == len(example.ids) or example.is_target[position] != example.is_target[start]:
-                runs.append(example.ids[start:position])
-                start = position
-        for run in runs:  # every segment and every blank (or neighbours that touch) on its own
-            assert len(codec.encode(codec.decode(run))) <= len(run)
