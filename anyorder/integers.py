@@ -1,10 +1,12 @@
-"""What counts as an integer where a caller gives one: all that Python indexes with, numpy's integers too, but no bool.
+"""What counts as an integer, or as a number, where a caller gives one: Python's, numpy's and torch's, but no bool.
 
-Checked values are handed on as Python's own integers, since torch takes no others for a seed.
+Checked values are handed on as Python's own, since torch takes no others for a seed.
 """
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
 from typing import SupportsIndex
 
@@ -37,4 +39,28 @@ def check_integer(name: str, value: object, *, least: int, most: int | None = No
     if number < least or (most is not None and number > most):
         bound = f"at least {least}" if most is None else f"from {least} to {most}"
         raise ValueError(f"{name} must be {bound}{remark}; got {number}")
+    return number
+
+
+def as_number(value: object) -> float | None:
+    """The value as a ``float``, an array or a tensor of no dimension too; ``None`` if it is no real number."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond 1e308
+        return -math.inf if isinstance(value, int) and value < 0 else math.inf
+
+
+def check_number(name: str, value: object) -> float:
+    """The value as a ``float``.
+
+    Raises:
+        TypeError: if it is no real number.
+    """
+    number = as_number(value)
+    if number is None:
+        raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__})")
     return number

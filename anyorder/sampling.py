@@ -9,11 +9,12 @@ to float32, float64 stays; forbidden tokens arrive as minus infinity and keep pr
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from anyorder.integers import check_integer, check_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,18 +36,15 @@ class Sampling:
     top_p: float | None = None
 
     def __post_init__(self) -> None:
-        temperature = _number("temperature", self.temperature)
+        temperature = check_number("temperature", self.temperature)
         if not 0 <= temperature < math.inf:
             raise ValueError(f"temperature must be a finite number of at least 0 (0 is greedy); got {temperature!r}")
         object.__setattr__(self, "temperature", temperature)
         if self.top_k is not None:
-            if isinstance(self.top_k, bool) or not isinstance(self.top_k, numbers.Integral):
-                raise TypeError(f"top_k must be an integer or None; got {self.top_k!r} ({type(self.top_k).__name__})")
-            if self.top_k < 1:
-                raise ValueError(f"top_k must be at least 1 (None keeps every token); got {self.top_k}")
-            object.__setattr__(self, "top_k", int(self.top_k))
+            top_k = check_integer("top_k", self.top_k, least=1, note="None keeps every token")
+            object.__setattr__(self, "top_k", top_k)
         if self.top_p is not None:
-            top_p = _number("top_p", self.top_p)
+            top_p = check_number("top_p", self.top_p)
             if not 0 < top_p <= 1:
                 raise ValueError(f"top_p must lie in (0, 1] (None keeps every token); got {top_p!r}")
             object.__setattr__(self, "top_p", top_p)
@@ -104,12 +102,3 @@ def log_density(logits: Tensor, tokens: Tensor) -> Tensor:
     chosen = logits.gather(-1, tokens[..., None])[..., 0]
     # Where nothing is allowed the difference would be NaN; the token asked about is then impossible like any other.
     return torch.where(chosen == -math.inf, chosen, chosen - logits.logsumexp(-1))
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__})")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{name} must be a number that a float can hold; got one beyond 1e308") from None

@@ -85,7 +85,7 @@ BAD: list[tuple[str, Call, type[Exception], str]] = [
         "temperature beyond a float",
         infill("<mask>", temperature=10**400),
         ValueError,
-        "temperature must be a number that a float can hold",
+        "temperature must be a finite number",
     ),
     ("unknown method", infill("<mask>", method="fast"), ValueError, "'fast'.*'sequential'"),
     ("draft_length negative", infill("<mask>", draft_length=-1), ValueError, "draft_length must be at least 0"),

@@ -380,7 +380,7 @@ def test_one_line_that_asks_for_the_impossible_costs_no_other_its_result(shell: 
         '{"text": "a", "length": ' + "[" * 500 + "]" * 500 + "}": "every length must be an integer",
         '{"text": "ab", "mask_positions": [[0, 1]], "length": 1000000000}': "takes 96",
         '{"text": "<mask>", "length": 100000000000000000000}': "takes 96",
-        '{"text": "<mask>", "temperature": 1' + "0" * 400 + "}": "temperature must be a number that a float can hold",
+        '{"text": "<mask>", "temperature": 1' + "0" * 400 + "}": "temperature must be a finite number",
         '{"text": "<mask>", "forbidden": "a", "length": 2, "seed": 1e400}': "seed must be an integer",
         "": "line 8 is empty",
     }

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -79,18 +76,6 @@ def answer(
     decode(session)
     results = session.books.close(mode, request.seeds)
     return results[0] if request.is_single else results
-
-
-def as_number(value: object) -> float | None:
-    """The value as a ``float``, if it is a number: Python's, numpy's or a tensor of no dimension."""
-    if isinstance(value, Tensor | np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        return None
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond 1e308
-        return -math.inf if isinstance(value, int) and value < 0 else math.inf
 
 
 def _eos(eos_ids: int | Sequence[int] | None, network: CausalModel) -> tuple[int, ...]:

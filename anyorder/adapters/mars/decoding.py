@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from anyorder.adapters.causal.drafted import Confidence, confidence_of
-from anyorder.adapters.causal.request import as_number
 from anyorder.adapters.causal.session import Session
+from anyorder.integers import as_number, check_number
 
 Tau = float | Sequence[float] | Callable[[int, int], float]
 """One threshold, one a prompt, or a function of (number of the prompt, tokens generated) asked before every pass."""
@@ -79,9 +79,7 @@ def _given(tau: object, count: int) -> list[object]:
 
 
 def _checked(tau: object) -> float:
-    number = as_number(tau)
-    if number is None:
-        raise TypeError(f"tau must be a number; got {tau!r} ({type(tau).__name__})")
+    number = check_number("tau", tau)
     if not number >= 0:
         raise ValueError(f"tau must be at least 0 (1 or more decodes one token a pass); got {tau!r}")
     return number

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from anyorder.adapters.causal.policy import check_policy, most_masks
-from anyorder.adapters.causal.request import as_number
 from anyorder.adapters.causal.schedules import Lookahead, Rounds
 from anyorder.draft_length import DraftLengthPolicy
-from anyorder.integers import check_integer
+from anyorder.integers import check_integer, check_number
 from anyorder.sampling import Sampling
 
 Cycle = Literal["one-pass", "two-pass"]
@@ -108,9 +107,7 @@ class OrthrusOptions:
 
 
 def _probability(confidence: object) -> float:
-    number = as_number(confidence)
-    if number is None:
-        raise TypeError(f"confidence must be a number; got {confidence!r} ({type(confidence).__name__})")
+    number = check_number("confidence", confidence)
     if not 0 <= number <= 1:
         raise ValueError(f"confidence must lie in [0, 1] (0 draws every draft); got {confidence!r}")
     return number
