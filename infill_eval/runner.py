@@ -81,8 +81,8 @@ def run(
     """Sample, then score; returns what ``metrics.json`` holds.
 
     Raises:
-        StoreError: if the directory holds another run, a file is broken, or the disk is full; samples are kept.
-        ValueError: if the model returns something that is no answer.
+        ValueError: if the directory holds another run, or the model returns something that is no answer.
+        StoreError: if a file is broken or the disk is full; samples are kept.
     """
     options = options if options is not None else RunOptions()
     every = task.items()
@@ -136,14 +136,14 @@ def _begin(out: Path, settings: dict[str, Any], options: RunOptions) -> None:
         raise ValueError(f"{out} already holds a run: pass --resume to go on with it, or another --out")
     samples = out / _SAMPLES
     if not path.exists() and samples.is_file() and samples.stat().st_size:
-        raise StoreError(f"{samples} holds samples, and no run.json says of what: move it away, or pass another --out")
+        raise ValueError(f"{samples} holds samples, and no run.json says of what: move it away, or pass another --out")
     history: list[Any] = []
     if path.exists():
         before = read_json(path)
         for name, value in settings.items():
             if before.get("settings", {}).get(name) != value:
                 was = before.get("settings", {}).get(name)
-                raise StoreError(f"{path} belongs to a run with another {name}: {was!r}, not {value!r}")
+                raise ValueError(f"{path} belongs to a run with another {name}: {was!r}, not {value!r}")
         history = before.get("runs", [])
     write_json(path, {"settings": settings, "runs": [*history, {"limit": options.limit, **options.extra}]})
 

@@ -190,10 +190,10 @@ def test_several_methods_of_a_causal_model_are_compared(
     assert main([*alone, "--tau", "0", "--block", "3", "--out", "alone"]) == 0
     assert fills["mars"] == [s[0].texts for s in read_samples(Path("alone/samples.jsonl")).values()]
     again = [*asked, *methods, "--tau", "0", "--block", "3"]
-    assert main(again) == 1  # there is a run already
+    assert main(again) == 2  # there is a run already
     assert main([*again, "--resume"]) == 0
     assert len(read_samples(Path("out/greedy/samples.jsonl"))) == 3
-    assert main([*asked, *methods, "--tau", "0.5", "--block", "3", "--resume"]) == 1
+    assert main([*asked, *methods, "--tau", "0.5", "--block", "3", "--resume"]) == 2
     assert "belongs to a run with another model" in capsys.readouterr().err
 
 

@@ -63,7 +63,7 @@ def test_reports_join_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_run_goes_on_only_with_resume(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(stories("--limit", "3")) == 0
-    assert main(stories()) == 1
+    assert main(stories()) == 2
     assert "already holds a run: pass --resume" in capsys.readouterr().err
     assert main(stories("--resume")) == 0
     assert len(Path("out/samples.jsonl").read_text().splitlines()) == 12

@@ -108,7 +108,7 @@ def test_a_finished_run_is_not_overwritten(tmp_path: Path) -> None:
 def test_resuming_another_run_is_refused(tmp_path: Path, change: dict[str, int], named: str) -> None:
     run(Letters(), draw, tmp_path)
     before = (tmp_path / "samples.jsonl").read_bytes()
-    with pytest.raises(StoreError, match=f"belongs to a run with another {named}"):
+    with pytest.raises(ValueError, match=f"belongs to a run with another {named}"):
         run(Letters(), draw, tmp_path, options=RunOptions(resume=True, **change))  # type: ignore[arg-type]
     assert (tmp_path / "samples.jsonl").read_bytes() == before
 
@@ -118,7 +118,7 @@ def test_samples_that_no_run_json_explains_are_not_taken_for_ours(tmp_path: Path
     run(Letters(), draw, tmp_path, options=RunOptions(seed=1, limit=3))
     (tmp_path / "run.json").unlink()
     before = (tmp_path / "samples.jsonl").read_bytes()
-    with pytest.raises(StoreError, match=r"holds samples, and no run\.json says of what"):
+    with pytest.raises(ValueError, match=r"holds samples, and no run\.json says of what"):
         run(Letters(), draw, tmp_path, options=RunOptions(seed=2, resume=resume))
     assert (tmp_path / "samples.jsonl").read_bytes() == before
 
@@ -136,7 +136,7 @@ def test_a_run_is_not_taken_up_on_other_data(tmp_path: Path) -> None:
             return [Item(id=one.id, segments=("<", "]"), reference=one.reference) for one in super().items()]
 
     run(Letters(), draw, tmp_path, options=RunOptions(limit=3))
-    with pytest.raises(StoreError, match="belongs to a run with another items"):
+    with pytest.raises(ValueError, match="belongs to a run with another items"):
         run(Upper(), draw, tmp_path, options=RunOptions(resume=True))
 
 

@@ -54,9 +54,9 @@ def test_a_bad_argument_of_load_says_what_is_allowed_and_what_was_got(
     ("name", "error", "message"),
     [
         ("no-such-model", ValueError, r"unknown model 'no-such-model' \(bundled: .*mini-code.*Hub id 'owner/name'\)"),
-        ("/no/such/place", ValueError, "unknown model '/no/such/place'"),
-        ("./no/such", ValueError, "unknown model"),
-        ("a/b/c", ValueError, "unknown model 'a/b/c'"),
+        ("/no/such/place", ValueError, "there is no directory /no/such/place"),
+        ("./no/such", ValueError, "there is no directory ./no/such"),
+        ("a/b/c", ValueError, "there is no directory a/b/c"),
         ("", ValueError, "name must not be empty"),
         ("x" * 5000, ValueError, "cannot look for a checkpoint at 'xxx"),
         ("null\0byte", ValueError, "unknown model"),
