@@ -145,6 +145,8 @@ def infill(  # noqa: PLR0913 - the public contract
         steps=steps,
         context=context,
     )
+    if options.steps != 1 and method != "parallel":  # of many texts it may be meant for some
+        raise ValueError(f"steps is how many passes method='parallel' takes; got steps={steps} for {method!r}")
     model = resolve_model(model)
     request = prepare(text, mask_positions, options, model)
     if request.remark:

@@ -66,11 +66,7 @@ class InfillOptions:
         _check_choice("context", self.context, get_args(Context))
         _check_order(self.order)
         self.forbidden_strings()
-        options = self.decoding()
-        if options.steps != 1 and options.method != "parallel":
-            raise ValueError(
-                f"steps is how many passes method='parallel' takes; got steps={self.steps} for {self.method!r}"
-            )
+        self.decoding()
 
     def forbidden_strings(self) -> tuple[str, ...]:
         """What no fill may contain, as a sorted tuple of strings."""

@@ -138,6 +138,15 @@ def test_every_option_of_infill_is_a_flag_with_the_same_default(shell: Shell) ->
     assert shell(*["infill", "a [GAP] b", *line[2:]])[0] == 0
 
 
+def test_every_line_without_a_blank_is_remarked_on_by_its_number(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('"none"\n"<mask>"\n"none"\n')
+    err = shell("infill", "--jsonl", str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl"))[2]
+    assert [line.split(": the text")[0] for line in err.splitlines()] == [
+        "anyorder: note: line 1",
+        "anyorder: note: line 3",
+    ]
+
+
 def test_a_pipe_gets_no_bar_unless_it_asks_for_one(shell: Shell, lines_file: Path) -> None:
     err = shell("infill", "--jsonl", str(lines_file), "--out", str(lines_file.with_name("quiet.jsonl")))[2]
     assert err == "anyorder: 3 of 8 lines could not be used; their results say why\n"

@@ -236,6 +236,11 @@ def test_a_batch_larger_than_memory_allows_is_cut_without_a_trace(tiny: Model, m
         assert [result.text for result in anyorder.infill_batch(texts, model=tiny, seed=0)] == whole
 
 
+def test_steps_of_a_batch_are_for_those_texts_that_are_filled_in_parallel(tiny: Model) -> None:
+    results = anyorder.infill_batch(["<mask:4>"] * 2, model=tiny, method=["parallel", "one-pass"], steps=2, seed=0)
+    assert [result.stats.method for result in results] == ["parallel", "one-pass"]
+
+
 def test_a_text_without_a_blank_is_remarked_on_where_the_caller_is(tiny: Model) -> None:
     with pytest.warns(UserWarning, match="^the text has no blank and stays as it is") as told:
         anyorder.infill("none", model=tiny)

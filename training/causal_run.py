@@ -18,7 +18,7 @@ from training.documents import Documents
 from training.flags import flat
 from training.keyed import keyed_random
 from training.pieces import Lengths, packed
-from training.prepare import fresh_codec
+from training.prepare import check_tokenizer, fresh_codec
 from training.resume import is_first_process, open_run
 from training.sources import open_documents
 from training.stream import Batch
@@ -54,7 +54,7 @@ def prepare_process(config: CausalRunConfig) -> None:
 
 
 def open_material(config: CausalRunConfig, block: int, codec: Any | None) -> Material:
-    """Open the run and its data; all that can be refused without is to be refused before: the run may start over.
+    """Open the run and its data; a start and a vocabulary that do not work are refused before: it may start over.
 
     Args:
         config: the options.
@@ -67,6 +67,7 @@ def open_material(config: CausalRunConfig, block: int, codec: Any | None) -> Mat
     documents = None if config.chat.chat else open_documents(config.data, config.run.seed)
     if codec is None and documents is None and config.data.tokenizer is None:
         raise ValueError("a fresh model on --chat needs a vocabulary: --tokenizer")
+    check_tokenizer(config.data)
     checkpoint = open_run(config.run, flat(config))
     if codec is None:
         codec = fresh_codec(config.data, config.run.out, documents)

@@ -18,6 +18,13 @@ def write_atomically(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
+def restore_directory(directory: Path) -> None:
+    """Give a directory its name back if a kill of ``replace_directory`` left it with ``.old`` behind it alone."""
+    old = directory.with_name(directory.name + ".old")
+    if old.is_dir() and not directory.exists():
+        old.rename(directory)
+
+
 def replace_directory(directory: Path, write: Callable[[Path], object]) -> None:
     """Write or replace a directory; a kill leaves the old one or the new one, if only with ``.old`` behind its name.
 

@@ -65,6 +65,8 @@ def parse(arguments: list[str]) -> FitMarsConfig:
     check_least({"lora_rank": config.mars.lora_rank, "inner": config.mars.inner}, 0)
     if config.mars.lora_alpha is not None and not config.mars.lora_alpha > 0:
         raise ValueError(f"--lora_alpha must be more than 0; got {config.mars.lora_alpha:g}")
+    if config.mars.lora_alpha is not None and not config.mars.lora_rank and config.run.init_from is None:
+        raise ValueError("--lora_alpha is of a LoRA, and this run trains none: give --lora_rank too")
     if config.mars.lora_rank:
         check_trains_lora(config)
         if config.run.init_from is None:

@@ -63,6 +63,16 @@ def fresh_model(config: FitConfig, documents: Documents) -> Model:
     return Model(name=config.run.out.name, network=network.train(), codec=codec, settings=settings)
 
 
+def check_tokenizer(config: DataConfig) -> None:
+    """Refuse a vocabulary that was given and cannot be read, before a run is opened for it.
+
+    Raises:
+        ValueError: if it cannot.
+    """
+    if config.tokenizer is not None:
+        SentencePieceCodec.from_file(config.tokenizer)
+
+
 def fresh_codec(config: DataConfig, out: Path, documents: Documents | None) -> SentencePieceCodec:
     """The vocabulary of a fresh model: what was given, or trained on the training side by a run's first process.
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from training.config import RunConfig
-from training.files import write_atomically
+from training.files import restore_directory, write_atomically
 
 LAST = "last.ckpt"
 """The checkpoint a run goes on from."""
@@ -43,6 +43,8 @@ def open_run(config: RunConfig, values: dict[str, Any]) -> Path | None:
     out.mkdir(parents=True, exist_ok=True)
     last, path = out / LAST, out / "config.yaml"
     goes_on = config.resume and last.exists()
+    for name in ("best", "last"):
+        restore_directory(out / name)
     if not is_first_process():  # the first one has made the directory what it is to be
         return last if goes_on else None
     if goes_on:

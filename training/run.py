@@ -14,7 +14,7 @@ from training.data import FitData
 from training.documents import Documents
 from training.flags import flat
 from training.module import FitModule
-from training.prepare import fresh_model, measure_characters_per_token, open_start
+from training.prepare import check_tokenizer, fresh_model, measure_characters_per_token, open_start
 from training.resume import open_run
 from training.trainer import train
 
@@ -28,6 +28,8 @@ def fit(config: FitConfig, documents: Documents) -> Path:
     torch.set_num_threads(config.run.threads)
     clock = Clock(config.run)
     start = None if config.run.init_from is None else open_start(config, config.run.init_from)
+    if start is None:
+        check_tokenizer(config.data)
     checkpoint = open_run(config.run, flat(config))
     model = start or fresh_model(config, documents)
     characters = config.data.characters_per_token or measure_characters_per_token(

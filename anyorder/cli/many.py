@@ -142,7 +142,7 @@ def _fill(lines: Sequence[Line], done: Done, arguments: argparse.Namespace) -> i
     with _writing(arguments.out) as write, _bar(len(lines), done.lines, arguments.progress) as bar:
         for start in range(done.lines, len(lines), arguments.batch_size):
             batch = lines[start : start + arguments.batch_size]
-            for number, samples in enumerate(_results([line.task for line in batch], model), start=start):
+            for number, samples in enumerate(_results([line.task for line in batch], model, start + 1), start=start):
                 failures += isinstance(samples, ValueError)
                 write(_entries(number, lines[number].fingerprint, samples))
             bar.update(len(batch))
@@ -158,11 +158,11 @@ def _bar(total: int, initial: int, is_wanted: bool) -> Any:
     return tqdm(total=total, initial=initial, unit="text", disable=None if not is_wanted else False)
 
 
-def _results(tasks: Sequence[Task | ValueError], model: Model) -> Iterator[list[InfillResult] | ValueError]:
-    """The samples of each task, or why it cannot be used; one unusable task does not spoil its batch."""
+def _results(tasks: Sequence[Task | ValueError], model: Model, first: int) -> Iterator[list[InfillResult] | ValueError]:
+    """The samples of each task, lines from ``first`` on, or why it cannot be used; none spoils its batch."""
     from anyorder.sample import fill
 
-    prepared = [_prepare(task, model) for task in tasks]
+    prepared = [_prepare(task, model, number) for number, task in enumerate(tasks, start=first)]
     try:
         filled = iter(fill([request for request in prepared if not isinstance(request, ValueError)], model))
     except UNUSABLE:
@@ -179,7 +179,7 @@ def _results(tasks: Sequence[Task | ValueError], model: Model) -> Iterator[list[
                 yield _told(error)
 
 
-def _prepare(task: Task | ValueError, model: Model) -> Request | ValueError:
+def _prepare(task: Task | ValueError, model: Model, number: int) -> Request | ValueError:
     """A task on its own: what is a value of one text never passes for a list with one value a text."""
     from anyorder.options import InfillOptions
     from anyorder.prepare import prepare
@@ -192,7 +192,7 @@ def _prepare(task: Task | ValueError, model: Model) -> Request | ValueError:
     except UNUSABLE as error:
         return _told(error)
     if request.remark:
-        warnings.warn(request.remark, stacklevel=2)
+        warnings.warn(f"line {number}: {request.remark}", stacklevel=2)
     return request
 
 

@@ -55,7 +55,7 @@ KNOWN = {
 """Published checkpoints that hold weights only, by (Hub id, revision)."""
 
 
-_LOADING = threading.Lock()
+_LOADING: dict[Request, threading.Lock] = {}
 
 
 def bundled() -> list[str]:
@@ -100,7 +100,7 @@ def load(
         codec=codec,
         tokenizer=tokenizer,
     )
-    with _LOADING:  # two threads that ask for the same get the same
+    with _LOADING.setdefault(wanted, threading.Lock()):  # two threads that ask for the same get the same
         return _load_once(wanted)
 
 

@@ -159,3 +159,14 @@ def test_an_acceptance_that_was_never_measured_may_be_null(tmp_path: Path) -> No
         settings = json.loads((tmp_path / "added" / name).read_text()) | {"acceptance": None}
         (tmp_path / "added" / name).write_text(json.dumps(settings))
         assert load(tmp_path / "added").acceptance == ()
+
+
+def test_what_was_added_cut_off_or_gone_is_one_sentence_that_names_the_file(tmp_path: Path) -> None:
+    make("qwen2").save_pretrained(tmp_path / "base")
+    for load, save, name in ((mars.load, save_new_lora, "mars"), (orthrus.load, save_new_view, "view")):
+        save(causal.load(tmp_path / "base"), tmp_path / name, str(tmp_path / "base"))
+        path = tmp_path / name / f"{name}.safetensors"
+        for damage in (lambda path=path: path.write_bytes(path.read_bytes()[:50]), path.unlink):
+            damage()
+            with pytest.raises(ValueError, match=rf"{name}\.safetensors holds no weights as (mars|orthrus)\.save"):
+                load(tmp_path / name)

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import shutil
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -174,6 +175,25 @@ def test_two_threads_that_ask_for_the_same_get_the_same(checkpoint: Path) -> Non
     with ThreadPoolExecutor(4) as pool:
         models = list(pool.map(lambda _: anyorder.load(checkpoint, codec=OWN), range(4)))
     assert len(set(map(id, models))) == 1
+
+
+def test_a_load_that_takes_long_keeps_no_other_waiting(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def fetch(*_: object) -> str:
+        begun.set()
+        assert go_on.wait(60)
+        return str(checkpoint)
+
+    monkeypatch.setattr("anyorder.model.hub._fetch", fetch)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(anyorder.load, "owner/slow", codec=OWN)
+        assert begun.wait(60)
+        try:
+            anyorder.load(checkpoint, codec=OWN)
+        finally:
+            go_on.set()
+        assert slow.result().name == "owner/slow"
 
 
 def test_a_model_is_loaded_once(checkpoint: Path) -> None:

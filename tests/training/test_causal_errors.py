@@ -162,6 +162,26 @@ def test_alpha_without_a_lora_is_refused(
     assert "--lora_alpha must be more than 0; got 0" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [("--tokenizer", "nowhere.model"), ("--lora_alpha", "8")])
+def test_a_fresh_model_is_refused_for_its_options_before_the_old_run_goes(
+    option: tuple[str, str], chat: str, capsys: pytest.CaptureFixture[str], old_run: Path
+) -> None:
+    assert fit_mars([*FRESH, "--chat", chat, "--resume", "false", "--out", str(old_run), *option]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert (old_run / "last.ckpt").exists()
+
+
+def test_weights_that_a_kill_cut_off_are_one_sentence(
+    start: str, chat: str, capsys: pytest.CaptureFixture[str], old_run: Path
+) -> None:
+    path = Path(start) / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    flags = ["--init_from", start, "--chat", chat, "--resume", "false", *DATA, "--out", str(old_run)]
+    assert fit_mars(flags) == 2
+    assert f"{start} holds no causal model" in capsys.readouterr().err
+    assert (old_run / "last.ckpt").exists()
+
+
 def test_what_the_hub_does_not_have_is_one_sentence(
     chat: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +227,17 @@ def test_a_run_that_is_over_announces_its_own_model_and_one_that_diverges_none(
     assert "training has diverged: at step 1 the held-out figures are density" in error
     assert "lower --learning_rate" in error
     assert "holds the best model" not in error
+
+
+def test_a_run_whose_best_a_kill_left_under_another_name_announces_it_under_its_own(
+    chat: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    flags, best = [*FRESH, "--chat", chat, "--out", str(tmp_path / "run")], tmp_path / "run" / "best"
+    assert fit_mars(flags) == 0
+    best.rename(best.with_name("best.old"))
+    assert fit_mars(flags) == 0
+    assert f"{best} holds the best model" in capsys.readouterr().err
+    assert (best / "config.json").exists()
 
 
 class Recorder:

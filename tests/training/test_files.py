@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from training.files import replace_directory, write_atomically
+from training.files import replace_directory, restore_directory, write_atomically
 
 
 class KilledError(Exception):
@@ -51,6 +51,17 @@ def test_a_directory_is_replaced(tmp_path: Path) -> None:
         replace_directory(tmp_path / "best", write(text))
         assert whole(tmp_path / "best") == text
         assert [path.name for path in tmp_path.iterdir()] == ["best"]
+
+
+def test_a_directory_that_a_kill_left_under_another_name_is_given_its_own(tmp_path: Path) -> None:
+    restore_directory(tmp_path / "best")
+    assert list(tmp_path.iterdir()) == []
+    write("old")(tmp_path / "best.old")
+    restore_directory(tmp_path / "best")
+    assert whole(tmp_path / "best") == "old"
+    write("older")(tmp_path / "best.old")
+    restore_directory(tmp_path / "best")
+    assert whole(tmp_path / "best") == "old"
 
 
 @pytest.mark.parametrize("first", range(9))

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from anyorder.adapters.causal.network import CausalModel
@@ -65,6 +67,18 @@ def read_settings(path: Path, needed: Collection[str], writer: str) -> dict[str,
     if missing:
         raise ValueError(f"{path} lacks {', '.join(missing)}: it was not written by {writer}")
     return settings  # type: ignore[no-any-return]
+
+
+def read_weights(path: Path, writer: str) -> dict[str, Tensor]:
+    """The weights of what was added.
+
+    Raises:
+        ValueError: if the file is not there or damaged.
+    """
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} holds no weights as {writer} writes them: {error}") from None
 
 
 def base_settings(model: CausalModel, directory: Path, base: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from anyorder.adapters.causal.config import CausalConfig
@@ -66,7 +67,10 @@ def load(name: str | Path, *, revision: str | None = None, dtype: torch.dtype = 
         raise ImportError(_MISSING) from error
     try:
         model = AutoModelForCausalLM.from_pretrained(str(name), revision=revision, dtype=dtype)
-    except OSError as error:  # as transformers reports both what is not there and what cannot be reached
+    except (
+        OSError,
+        SafetensorError,
+    ) as error:  # not there, out of reach, damaged
         what = "holds no causal model" if Path(name).is_dir() else "is no directory, and the Hub gave none by that name"
         raise ValueError(f"{name} {what}: {str(error).strip().splitlines()[0]}") from error
     return wrap(model).eval()

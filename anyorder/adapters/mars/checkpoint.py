@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
-from anyorder.adapters.causal.added import added, base_settings, check_base, place_of_base, read_settings
+from anyorder.adapters.causal.added import added, base_settings, check_base, place_of_base, read_settings, read_weights
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import to_transformers
 from anyorder.adapters.causal.network import CausalModel
@@ -75,7 +75,7 @@ def load(directory: str | Path, *, base: str | Path | None = None, dtype: torch.
         check_base(model, settings, "LoRA")
     if settings["lora"] is not None:
         attach_lora(model, rank=settings["lora"]["rank"], alpha=settings["lora"]["alpha"])
-    model.load_state_dict(load_file(directory / _WEIGHTS), strict=False)
+    model.load_state_dict(read_weights(directory / _WEIGHTS, "mars.save"), strict=False)
     model.block, model.sees_both_ways, model.mask_id = (settings[key] for key in ("block", "sees_both_ways", "mask_id"))
     model.acceptance = tuple(settings["acceptance"] or ())
     return model.requires_grad_(False).eval()

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
-from anyorder.adapters.causal.added import base_settings, check_base, place_of_base, read_settings
+from anyorder.adapters.causal.added import base_settings, check_base, place_of_base, read_settings, read_weights
 from anyorder.adapters.causal.convert import load as load_causal
 from anyorder.adapters.causal.convert import merged, wrap
 from anyorder.adapters.causal.layers import Routed
@@ -62,7 +62,11 @@ def load_view(model: CausalModel | Any, directory: str | Path) -> CausalModel:
         ValueError: if there is no ``view.json``, or the base is not the one it was trained on or cannot take a view; it
             is left as it was.
     """
-    settings, weights, network = _settings(directory), load_file(Path(directory) / _WEIGHTS), wrap(model)
+    settings, weights, network = (
+        _settings(directory),
+        read_weights(Path(directory) / _WEIGHTS, "orthrus.save_view"),
+        wrap(model),
+    )
     acceptance = tuple(settings["acceptance"] or ())
     check_base(network, settings, "view")
     _check_complete(network, weights)
