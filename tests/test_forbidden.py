@@ -134,7 +134,7 @@ def test_selected_rows_keep_their_blanks() -> None:
 
 
 def test_bans_move_to_another_device_as_a_whole() -> None:
-    forbidden = Forbidden.of(len(PIECES), strings=[b"ab", b"bca"], token_bytes=PIECES)
+    forbidden = Forbidden.of(len(PIECES), ids=[5], strings=[b"ab", b"bca"], token_bytes=PIECES)
     forbidden = forbidden.within(torch.zeros(2, 3).long(), torch.ones(2, 3).bool())
     before, moved = leaves(forbidden), leaves(forbidden.to("meta"))
     assert before.keys() == moved.keys()
