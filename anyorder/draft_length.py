@@ -140,8 +140,7 @@ class DraftLengthPolicy:
 
     def levels(self, history: History) -> list[int]:
         """How each of the (B,) sequences drafts compared with the stored acceptance: 0 is like it, higher is better."""
-        expected = np.where(history.tested > 0, history.expected, self.acceptance[0])
-        usual, weight = expected / np.maximum(history.tested, 1), self.prior_weight
+        usual, weight = history.expected / np.maximum(history.tested, 1), self.prior_weight
         own = (weight * usual + history.accepted) / (weight + history.tested)
         shift = (_logit(own) - _logit(usual)) * LEVELS_PER_LOGIT
         return shift.round().clip(-_TOP_LEVEL, _TOP_LEVEL).astype(int).tolist()  # type: ignore[no-any-return]

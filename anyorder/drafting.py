@@ -158,7 +158,7 @@ class NGramDrafter:
         text = order.to_positions(tokens)
         position = order.sigma.gather(1, step.clamp(max=order.num_steps - 1))
         left = (position - 1).clamp(min=0)
-        has_left = (position > 0) & (order.rank.gather(1, left) < step)
+        has_left = order.rank.gather(1, left) < step  # the first position is its own, not yet decided
         follows = decided[:, 1:] & decided[:, :-1] & (text[:, :-1] == text.gather(1, left)) & has_left
         counts = torch.zeros(len(text), 3, len(self.forbidden.ids), dtype=torch.float64, device=text.device)
         counts[:, 0].scatter_add_(1, text[:, 1:], follows.double())

@@ -222,8 +222,8 @@ def _tabulate(string: bytes, token_bytes: Sequence[bytes], banned: Tensor) -> Fo
 def _transitions(string: bytes, token_bytes: Sequence[bytes]) -> tuple[Tensor, Tensor]:
     """(m, V) next state and (m, V) whether the string was completed on the way, for every state and token."""
     step, completing = _automaton(string)
-    longest = max(map(len, token_bytes), default=0)
-    padded = torch.tensor([list(piece.ljust(longest, b"\0")) for piece in token_bytes], dtype=torch.long)
+    longest = max(map(len, token_bytes))
+    padded = torch.tensor([list(piece.ljust(longest)) for piece in token_bytes])  # what pads is never read
     lengths = torch.tensor([len(piece) for piece in token_bytes])
     state = torch.arange(len(string))[:, None].expand(-1, len(token_bytes)).clone()
     completed = torch.zeros_like(state, dtype=torch.bool)

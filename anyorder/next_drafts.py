@@ -90,7 +90,7 @@ def likeliest(survival: Floats, held: int, most: int, count: int) -> list[int]:
         count: how many to choose; all there are if fewer.
     """
     use = outcomes(survival[: held + 1])[held][:, None] * survival[1 : most + 1]
-    # Within an outcome a later draft is never of more use than an earlier one, and the sort is stable: whatever is cut
-    # off, each outcome keeps its first drafts.
+    # Within an outcome a later draft is never of more use than an earlier one, so that how many are chosen says which.
+    # The sort is stable: ties between outcomes fall alike on every machine.
     chosen = (-use).ravel().argsort(kind="stable")[:count] // most
     return np.bincount(chosen, minlength=held + 1).tolist()  # type: ignore[no-any-return]

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anyorder.draft_length import CPU_COSTS, DraftLengthPolicy, History, PassCosts
@@ -42,7 +42,9 @@ def test_history_counts_a_test_only_if_it_was_reached() -> None:
     assert seen.accepted.tolist() == [1, 4]
     # A third draft is expected to be kept as often as the longest lag known.
     assert seen.expected.tolist() == pytest.approx([0.9, 0.9 + 1.3])
-    assert seen.select(np.array([1])).tested.tolist() == [5]
+    chosen = seen.select(np.array([1]))
+    assert (chosen.tested.tolist(), chosen.accepted.tolist()) == ([5], [4])
+    assert chosen.expected.tolist() == seen.expected.tolist()[1:]
 
 
 def test_survival_starts_from_the_stored_acceptance() -> None:
@@ -50,6 +52,29 @@ def test_survival_starts_from_the_stored_acceptance() -> None:
     assert policy.levels(History.empty(2)) == [0, 0]
     assert policy.survival(0).tolist() == [1.0, 0.5, pytest.approx(0.2)]
     assert policy.survival(0, 3).tolist() == [1.0, 0.5, pytest.approx(0.2), pytest.approx(0.08)]
+    certain = DraftLengthPolicy(acceptance=(1.0, 0.0))
+    assert certain.survival(0).tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("rate", "rounds", "wanted"),
+    [
+        (0.5, [(1, 1)], 4),  # the log-odds of 3 / 4, (1 / 2 expected + 1 kept) / (1 + 1)
+        (0.5, [(1, 0)], -4),
+        (0.5, [(1, 1), (1, 0)], 0),
+        (0.2, [(1, 1)], 7),  # of 3 / 5 less those of 1 / 5
+        (0.01, [(1, 1)] * 50, 16),
+        (0.99, [(1, 0)] * 50, -16),
+        (0.0, [(1, 0)] * 3, 0),
+        (0.0, [(1, 1)], 16),
+        (1.0, [(1, 1)] * 3, 0),
+        (1.0, [(1, 0)], -16),
+    ],
+)
+def test_a_level_is_a_quarter_of_the_log_odds_gained_and_sixteen_at_most(
+    rate: float, rounds: list[tuple[int, int]], wanted: int
+) -> None:
+    assert level(DraftLengthPolicy(acceptance=(rate,), prior_weight=1.0), *rounds) == wanted
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.7, 0.9])
@@ -82,49 +107,6 @@ def test_survival_falls_with_the_drafts_and_rises_with_the_level(
     assert low[0] == 1
     assert bool((np.diff(low) <= 0).all())
     assert bool((low <= high + 1e-5).all())
-
-
-@given(rates=RATES, held=st.integers(0, 5), most=st.integers(1, 5), max_rows=st.integers(1, 40))
-def test_a_limit_of_rows_leaves_out_the_least_useful_next_drafts_and_nothing_else(
-    rates: tuple[float, ...], held: int, most: int, max_rows: int
-) -> None:
-    policy = DraftLengthPolicy(acceptance=rates)
-    asked = policy.next_drafts(0, held, constant=most, max_rows=max_rows)
-    assert len(asked) == held + 1
-    assert sum(asked) == min(most * (held + 1), max(max_rows - held - 1, 0))
-    survival = policy.survival(0, 6)
-    happens = [survival[a] - survival[a + 1] if a < held else survival[a] for a in range(held + 1)]
-    least = min((happens[a] * survival[n] for a, n in enumerate(asked) if n), default=np.inf)
-    missed = max((happens[a] * survival[n + 1] for a, n in enumerate(asked) if n < most), default=0)
-    assert missed <= least + 1e-12
-
-
-@settings(max_examples=25)
-@given(rates=RATES, held=st.integers(0, 5), max_rows=st.integers(1, 20), level=st.integers(-16, 16))
-def test_what_pays_keeps_to_the_limit_of_rows_too(
-    rates: tuple[float, ...], held: int, max_rows: int, level: int
-) -> None:
-    policy = DraftLengthPolicy(costs=FLAT, acceptance=rates)
-    held = min(held, policy.max_lag)
-    asked = policy.next_drafts(level, held, max_rows=max_rows)
-    assert len(asked) == held + 1
-    assert sum(asked) <= max(max_rows - held - 1, 0)
-    assert max(asked) <= policy.max_lag
-
-
-@pytest.mark.parametrize("max_rows", range(1, 6))
-def test_what_pays_uses_a_limit_of_rows_up(max_rows: int) -> None:
-    policy = DraftLengthPolicy(costs=FLAT, acceptance=(0.5,))
-    for held in range(2):
-        asked = policy.next_drafts(0, held, max_rows=max_rows)
-        assert sum(asked) == min(held + 1, max(max_rows - held - 1, 0))
-
-
-@pytest.mark.parametrize("level", [-8, 0, 8])
-def test_a_limit_of_rows_that_is_never_reached_changes_nothing(level: int) -> None:
-    policy = DraftLengthPolicy()
-    for held in range(policy.max_lag + 1):
-        assert policy.next_drafts(level, held, max_rows=99) == policy.next_drafts(level, held)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.5, 0.99])
@@ -173,6 +155,7 @@ def tokens_of_a_round(rates: tuple[float, ...], tested: int) -> float:
 
 @given(rates=RATES, costs=TABLES, own=st.none() | TABLES)
 @example(rates=(0.9,), costs=FLAT, own=PassCosts(rows=(2, 3, 30), costs=(1.0, 5.0, 5.0)))
+@example(rates=(0.9,), costs=FLAT, own=PassCosts(rows=(2, 5, 6), costs=(1.0, 1.0, 9.0)))
 def test_the_two_pass_length_maximises_decided_tokens_per_cost(
     rates: tuple[float, ...], costs: PassCosts, own: PassCosts | None
 ) -> None:

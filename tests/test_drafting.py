@@ -64,6 +64,35 @@ def test_a_pair_counts_only_if_both_of_it_are_decided() -> None:
     assert torch.allclose(q[0, 0], torch.tensor([0.5, 0.5, 0, 0], dtype=torch.float64))
 
 
+def test_the_first_position_has_no_left_neighbour() -> None:
+    order = Order(torch.tensor([[1, 2, 0]]), torch.tensor([0]), torch.tensor([3]))
+    arguments = (torch.tensor([[A, B, 0]]), order, torch.tensor([2]), torch.tensor([1]))
+    q = NGramDrafter(forbidden=Forbidden.of(4)).propose(*arguments, Sampling(), Uniforms([0])).q
+    assert torch.allclose(q[0, 0], torch.tensor([0.5, 0.5, 0, 0], dtype=torch.float64))
+
+
+def test_the_second_position_has_one() -> None:
+    assert propose([A, A, 0], decided=2, k=1).q[0, 0].tolist() == [1, 0, 0, 0]
+    order = Order(torch.tensor([[0, 2, 3, 1]]), torch.tensor([0]), torch.tensor([4]))
+    arguments = (torch.tensor([[B, B, A, 0]]), order, torch.tensor([3]), torch.tensor([1]))
+    q = NGramDrafter(forbidden=Forbidden.of(4)).propose(*arguments, Sampling(), Uniforms([0])).q
+    assert q[0, 0].tolist() == [1, 0, 0, 0]
+
+
+def test_what_would_complete_a_forbidden_string_is_not_drafted() -> None:
+    forbidden = Forbidden.of(4, strings=[b"ab"], token_bytes=[b"a", b"b", b"c", b"d"]).within(torch.zeros(1, 5).long())
+    arguments = (torch.tensor([[A, B, A, C, A]]), identity(5), torch.tensor([3]), torch.tensor([1]))
+    q = NGramDrafter(forbidden=forbidden).propose(*arguments, Sampling(), Uniforms([0])).q
+    assert torch.allclose(q[0, 0], torch.tensor([1, 0, 0, 0], dtype=torch.float64))
+
+
+def test_drafts_of_some_rows_are_theirs_whole() -> None:
+    drafts = Drafts(torch.tensor([[1], [2], [3]]), torch.rand(3, 1, 4), torch.tensor([0, 1, 0]))
+    chosen = drafts.select(torch.tensor([1, 2]))
+    assert (chosen.tokens.tolist(), chosen.num_exact.tolist()) == ([[2], [3]], [1, 0])
+    assert torch.equal(chosen.q, drafts.q[1:])
+
+
 def test_drafts_chain() -> None:
     drafts = propose([A, B, C, D, A, 0, 0, 0], decided=5, k=3)
     assert drafts.tokens.tolist() == [[B, C, D]]

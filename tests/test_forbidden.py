@@ -64,6 +64,45 @@ def crosses(string: bytes, left: bytes, piece: bytes, right: bytes) -> bool:
     )
 
 
+@pytest.mark.parametrize("string", [bytes(s) for n in (2, 3, 4) for s in itertools.product(b"ab", repeat=n)])
+def test_a_ban_is_the_literal_reading_for_every_text_of_three_tokens(string: bytes) -> None:
+    """Every token everywhere, all others seen: the string as long as the text and its seams in every place."""
+    pieces = [b"a", b"b", b"ab", b"ba"]
+    texts = list(itertools.product(range(4), repeat=3))
+    order = Order(torch.tensor([[1, 2, 0], [0, 2, 1], [0, 1, 2]]), torch.zeros(3).long(), torch.full((3,), 3))
+    order = order.select(torch.arange(3).repeat_interleave(len(texts)))
+    tokens = torch.tensor(texts * 3).gather(1, order.sigma)
+    last = torch.full((len(tokens), 1), 2)
+    forbidden = Forbidden.of(4, strings=[string], token_bytes=pieces).within(torch.zeros_like(tokens))
+    banned = forbidden.banned(tokens, order, Rows(last, last))[:, 0].tolist()
+    for row, (place, text) in enumerate(itertools.product(range(3), texts)):
+        left, right = (b"".join(pieces[token] for token in side) for side in (text[:place], text[place + 1 :]))
+        assert banned[row] == [crosses(string, left, piece, right) for piece in pieces], (left, right)
+
+
+def test_no_more_neighbours_are_read_than_a_partial_match_has_bytes() -> None:
+    def window(token_bytes: list[bytes], *ids: int) -> int | None:
+        return Forbidden.of(3, ids=ids, strings=[b"aba"], token_bytes=token_bytes).strings[0].window
+
+    assert window([b"a", b"b", b"ab"]) == 2
+    assert window([b"a", b"b", b""]) is None
+    assert window([b"a", b"b", b""], 2) == 2, "what is never drawn never stands between two others"
+
+
+def test_any_id_may_be_forbidden() -> None:
+    assert Forbidden.of(3, ids=[0, 2]).ids.tolist() == [True, False, True]
+
+
+def test_a_row_that_takes_no_part_asks_nothing_of_its_neighbours() -> None:
+    """It stands at the step behind the last, which has no position."""
+    order = Order(torch.arange(2)[None], torch.tensor([0]), torch.tensor([2]))
+    forbidden = Forbidden.of(len(PIECES), strings=[b"ab"], token_bytes=PIECES, space_ids=[0])
+    forbidden = forbidden.within(torch.zeros(1, 2).long(), torch.tensor([[True, False]]))
+    tokens, alone, beside = torch.zeros(1, 2).long(), torch.tensor([[1]]), torch.tensor([[1, 2]])
+    got = forbidden.banned(tokens, order, Rows(beside, torch.tensor([[1, 0]])))
+    assert torch.equal(got[:, :1], forbidden.banned(tokens, order, Rows(alone, alone)))
+
+
 def test_a_string_of_one_byte_is_a_matter_of_ids_alone() -> None:
     forbidden = Forbidden.of(len(PIECES), strings=[b"b"], token_bytes=PIECES)
     assert forbidden.strings == ()
@@ -90,8 +129,27 @@ def test_a_token_without_bytes_separates_nothing() -> None:
 def test_selected_rows_keep_their_blanks() -> None:
     blank = torch.tensor([[0, -1], [3, 3]])
     forbidden = Forbidden.of(len(PIECES), strings=[b"ab"], token_bytes=PIECES).within(blank)
-    chosen = forbidden.select(torch.tensor([1])).to("cpu")
+    chosen = forbidden.select(torch.tensor([1]))
     assert torch.equal(chosen.blank, blank[1:])  # type: ignore[arg-type]
+
+
+def test_bans_move_to_another_device_as_a_whole() -> None:
+    forbidden = Forbidden.of(len(PIECES), ids=[5], strings=[b"ab", b"bca"], token_bytes=PIECES)
+    forbidden = forbidden.within(torch.zeros(2, 3).long(), torch.ones(2, 3).bool())
+    before, moved = leaves(forbidden), leaves(forbidden.to("meta"))
+    assert before.keys() == moved.keys()
+    for name, value in moved.items():
+        if isinstance(value, torch.Tensor):
+            assert value.device.type == "meta"
+            assert (value.shape, value.dtype) == (before[name].shape, before[name].dtype)
+        else:
+            assert value == before[name]
+
+
+def leaves(forbidden: Forbidden) -> dict[str, object]:
+    """All that a ban is made of, by name."""
+    strings = {f"{at}.{name}": value for at, each in enumerate(forbidden.strings) for name, value in vars(each).items()}
+    return {name: value for name, value in vars(forbidden).items() if name != "strings"} | strings
 
 
 @pytest.mark.parametrize(
