@@ -67,7 +67,8 @@ def open_material(config: CausalRunConfig, block: int, codec: Any | None) -> Mat
     documents = None if config.chat.chat else open_documents(config.data, config.run.seed)
     if codec is None and documents is None and config.data.tokenizer is None:
         raise ValueError("a fresh model on --chat needs a vocabulary: --tokenizer")
-    check_tokenizer(config.data)
+    if codec is None:
+        check_tokenizer(config.data)
     checkpoint = open_run(config.run, flat(config))
     if codec is None:
         codec = fresh_codec(config.data, config.run.out, documents)

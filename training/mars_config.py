@@ -8,6 +8,8 @@ from typing import Literal
 
 from training.causal_config import CausalRunConfig, check_least, parse_causal
 
+NO_LORA = "--lora_alpha is of a LoRA, and this run trains none: give --lora_rank too"
+
 
 @dataclass(frozen=True, kw_only=True)
 class MarsConfig:
@@ -66,7 +68,7 @@ def parse(arguments: list[str]) -> FitMarsConfig:
     if config.mars.lora_alpha is not None and not config.mars.lora_alpha > 0:
         raise ValueError(f"--lora_alpha must be more than 0; got {config.mars.lora_alpha:g}")
     if config.mars.lora_alpha is not None and not config.mars.lora_rank and config.run.init_from is None:
-        raise ValueError("--lora_alpha is of a LoRA, and this run trains none: give --lora_rank too")
+        raise ValueError(NO_LORA)
     if config.mars.lora_rank:
         check_trains_lora(config)
         if config.run.init_from is None:

@@ -17,7 +17,7 @@ from training.causal_report import CausalReport, Judge
 from training.causal_run import open_material, prepare_process
 from training.clock import Clock
 from training.keyed import keyed_generator
-from training.mars_config import FitMarsConfig, check_trains_lora
+from training.mars_config import NO_LORA, FitMarsConfig, check_trains_lora
 from training.mars_module import MarsModule, held_out_figures
 from training.start import Start, check_vocabulary, find_start, open_codec
 from training.trainer import train
@@ -78,7 +78,7 @@ def prepare_network(config: FitMarsConfig, codec: Any, start: Start | None) -> t
         generator = keyed_generator(config.run.seed, "lora")
         mars.attach_lora(network, rank=options.lora_rank, alpha=alpha, generator=generator)
     elif options.lora_alpha is not None:
-        raise ValueError("--lora_alpha is of a LoRA, and this run trains none: give --lora_rank too")
+        raise ValueError(NO_LORA)
     else:
         network.requires_grad_(True)
         base = None

@@ -62,11 +62,8 @@ def load_view(model: CausalModel | Any, directory: str | Path) -> CausalModel:
         ValueError: if there is no ``view.json``, or the base is not the one it was trained on or cannot take a view; it
             is left as it was.
     """
-    settings, weights, network = (
-        _settings(directory),
-        read_weights(Path(directory) / _WEIGHTS, "orthrus.save_view"),
-        wrap(model),
-    )
+    settings, network = _settings(directory), wrap(model)
+    weights = read_weights(Path(directory) / _WEIGHTS, "orthrus.save_view")
     acceptance = tuple(settings["acceptance"] or ())
     check_base(network, settings, "view")
     _check_complete(network, weights)
